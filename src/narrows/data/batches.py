@@ -1,0 +1,60 @@
+"""The endless stream of training batches, as indices.
+
+Epoch e of a stream with seed s visits the examples in a permutation drawn from (s, e) alone, through
+numpy's SeedSequence. Nothing is carried from one epoch to the next, so where a stream stands is two
+integers, the epoch and the number of batches taken from it, and a resumed run continues with exactly the
+batches it would have seen. The last, short batch of an epoch is dropped: every step then averages over the
+same number of examples.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from narrows.data.shuffling import shuffled
+from narrows.errors import NarrowsError
+
+
+class Batches:
+    """Batches of `size` indices out of `index`, epoch after epoch, each in a fresh order."""
+
+    def __init__(self, index: np.ndarray, size: int, seed: int) -> None:
+        if size < 1:
+            raise NarrowsError(f"the batch size is {size}; --batch needs 1 or more")
+        if len(index) < size:
+            raise NarrowsError(
+                f"{len(index)} training examples do not fill one batch of {size}; use a smaller --batch or more data"
+            )
+        self.index = index
+        self.size = size
+        self.seed = seed
+        self.per_epoch = len(index) // size
+        self._enter(epoch=0, position=0)
+
+    def next(self) -> np.ndarray:
+        """Return the next `size` indices."""
+        if self.position == self.per_epoch:
+            self._enter(self.epoch + 1, position=0)
+        start = self.position * self.size
+        self.position += 1
+        batch: np.ndarray = self.index[self._order[start : start + self.size]]
+        return batch
+
+    def state_dict(self) -> dict[str, int]:
+        """Return where the stream stands."""
+        return {"epoch": self.epoch, "position": self.position}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Continue where `state` was taken, given the same indices, size and seed."""
+        epoch, position = int(state["epoch"]), int(state["position"])
+        if epoch < 0 or not 0 <= position <= self.per_epoch:
+            raise NarrowsError(
+                f"the saved position is batch {position} of epoch {epoch}, but an epoch has {self.per_epoch} "
+                "batches; resume with the data and the --batch the run was started with"
+            )
+        self._enter(epoch, position)
+
+    def _enter(self, epoch: int, position: int) -> None:
+        self.epoch = epoch
+        self.position = position  # batches already taken from this epoch
+        self._order = shuffled(len(self.index), self.seed, epoch)

@@ -1,0 +1,96 @@
+"""Examples served by index: gathered once, converted once, never the whole set at a time.
+
+The networks see float32 images of shape (C, H, W), but convolutions on a CPU and on current GPUs are
+fastest when memory holds them channels last. So every store here keeps N, H, W, C, a batch is filled in
+that order, and the networks receive a permuted view of it: no copy, and
+`is_contiguous(memory_format=torch.channels_last)` holds.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from narrows.errors import NarrowsError
+
+
+class Examples(Protocol):
+    """Anything that serves float32 examples by index."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One example as the networks see it: (C, H, W) for an image, (D,) for a vector."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def batch(self, index: np.ndarray) -> torch.Tensor:
+        """Return the examples at `index`: float32, (len(index), *shape), images in channels-last memory."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayExamples:
+    """Examples in an array or memory map, stored (N, H, W, C) or (N, D); a batch is float32 times `scale`."""
+
+    array: np.ndarray
+    shape: tuple[int, ...]
+    scale: float
+
+    def __post_init__(self) -> None:
+        if self.array.shape[1:] != _stored(self.shape):
+            raise NarrowsError(
+                f"ArrayExamples of shape {self.shape} need an array (N, {_axes(_stored(self.shape))}), "
+                f"not {self.array.shape}; pass images channels last"
+            )
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def batch(self, index: np.ndarray) -> torch.Tensor:
+        """Return the examples at `index`, see `Examples.batch`."""
+        rows = self.array[index]
+        if rows.dtype == np.float32 and self.scale == 1:
+            rows = np.ascontiguousarray(rows)
+        else:
+            rows = np.multiply(rows, np.float32(self.scale), dtype=np.float32, order="C")
+        return _channels_first(torch.from_numpy(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class PackedExamples:
+    """Two-valued images, eight pixels a byte (np.packbits of H, W, C): an eighth of the memory of bytes."""
+
+    bits: np.ndarray
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        width = -(-int(np.prod(self.shape)) // 8)
+        if self.bits.dtype != np.uint8 or self.bits.shape[1:] != (width,):
+            raise NarrowsError(
+                f"PackedExamples of shape {self.shape} need bits (N, {width}) of uint8, "
+                f"not {self.bits.shape} of {self.bits.dtype}; pack each image with np.packbits"
+            )
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    def batch(self, index: np.ndarray) -> torch.Tensor:
+        """Return the examples at `index`, see `Examples.batch`."""
+        pixels = np.unpackbits(self.bits[index], axis=1, count=int(np.prod(self.shape)))
+        rows = pixels.astype(np.float32).reshape(len(pixels), *_stored(self.shape))
+        return _channels_first(torch.from_numpy(rows))
+
+
+def _stored(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """(C, H, W) to (H, W, C); a vector stays as it is."""
+    return (*shape[1:], shape[0]) if len(shape) == 3 else shape
+
+
+def _axes(shape: tuple[int, ...]) -> str:
+    return ", ".join(map(str, shape))
+
+
+def _channels_first(rows: torch.Tensor) -> torch.Tensor:
+    return rows.permute(0, 3, 1, 2) if rows.dim() == 4 else rows

@@ -1,0 +1,118 @@
+"""The cache: whole files or none, damaged ones made anew, memory where nothing can be written."""
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import platformdirs
+import pytest
+
+from narrows.data.cache import cache_folder, cached_array, write_whole
+
+MADE = np.arange(60, dtype=np.uint8).reshape(12, 5)
+FILE = "made-v1.npy"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def get(make=MADE.copy):
+    return cached_array(FILE, MADE.shape, make)
+
+
+def never():
+    raise AssertionError("must come from the cache")
+
+
+def test_folder_from_the_environment(folder, monkeypatch):
+    assert cache_folder() == folder
+    for unset in (
+        lambda: monkeypatch.setenv("NARROWS_CACHE", ""),
+        lambda: monkeypatch.delenv("NARROWS_CACHE"),
+    ):
+        unset()
+        assert cache_folder() == Path(platformdirs.user_cache_dir("narrows"))
+
+
+def test_made_once_then_mapped(folder):
+    for make in (MADE.copy, never):
+        array, where = get(make)
+        assert isinstance(array, np.memmap)
+        np.testing.assert_array_equal(array, MADE)
+        assert where == f"cached in {folder / FILE}"
+    assert os.listdir(folder) == [FILE]
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "text", "shape", "dtype", "archive"])
+def test_damaged_files_are_made_anew(folder, damage):
+    get()
+    path = folder / FILE
+    if damage == "shape":
+        np.save(path, MADE[:-1])
+    elif damage == "dtype":
+        np.save(path, MADE.astype(np.int8))
+    elif damage == "archive":
+        with path.open("wb") as file:
+            np.savez(file, MADE)
+    else:
+        path.write_bytes({"empty": b"", "cut": path.read_bytes()[:-1], "text": b"hello"}[damage])
+    np.testing.assert_array_equal(get()[0], MADE)
+    np.testing.assert_array_equal(get(never)[0], MADE)
+
+
+def test_no_place_for_a_cache(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "file" / "cache"))
+    array, where = get()
+    np.testing.assert_array_equal(array, MADE)
+    assert where.startswith(f"kept in memory, since {tmp_path / 'file' / 'cache'} cannot be written (")
+
+
+def test_full_disk_leaves_nothing_behind(folder, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    array, where = get()
+    np.testing.assert_array_equal(array, MADE)
+    assert where == f"kept in memory, since {folder} cannot be written (No space left on device)"
+    assert os.listdir(folder) == []
+
+
+def test_an_interrupt_leaves_the_old_file(folder):
+    path = folder / "note.txt"
+    write_whole(path, lambda file: file.write(b"old"))
+
+    def interrupted(file):
+        file.write(b"ne")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(path, interrupted)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(folder) == ["note.txt"]
+
+
+def test_two_makers_at_once_both_end_well(folder):
+    together = threading.Barrier(2, timeout=30)
+    results = []
+
+    def make():
+        together.wait()  # both have found the cache empty
+        return MADE.copy()
+
+    threads = [threading.Thread(target=lambda: results.append(get(make))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 2
+    for array, where in results:
+        np.testing.assert_array_equal(array, MADE)
+        assert where.startswith("cached in ")
+    assert os.listdir(folder) == [FILE]
