@@ -1,0 +1,117 @@
+"""7. Algorithm 1: one step, in the paper's order.
+
+`Narrowing` holds the model and the constraint; its forward pass takes a batch and its noise and returns the loss and
+a record of what happened, so that one module can be wrapped for several processes or another precision. Given its
+inputs it is deterministic: all randomness comes in as `Noise`. docs/algorithm.md has every line beside the paper's.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from narrows.constraint import Geco, mean_over_processes
+from narrows.gates import Estimator, GatePair, draw_uniform
+from narrows.model import GatedVAE
+from narrows.networks import Statistics
+from narrows.objective import gated_kl, kl_elements, squared_error
+
+Error = Callable[[Tensor, Tensor], Tensor]
+"""(batch, *shape) twice -> (batch,), or (batch, m) for m bounds."""
+
+
+class Noise(NamedTuple):
+    """The randomness of one step: eps for z, (batch, n), and u for the gates, (batch, n) or (1, n) if shared."""
+
+    eps: Tensor
+    u: Tensor
+
+
+class StepRecord(NamedTuple):
+    """What one batch did, each a scalar without gradient."""
+
+    error: Tensor
+    """E2 averaged over the batch: the bounded error, with sampled gates."""
+    hits: Tensor
+    """Fraction of the batch that meets every bound."""
+    kl: Tensor
+    """KL averaged over open gates and batch."""
+    loss: Tensor
+    """The loss as the paper writes it (without the estimator's term, whose value is 0)."""
+
+
+def draw_noise(batch: int, n: int, generator: torch.Generator, share: Literal["example", "batch"] = "example") -> Noise:
+    """Draw one step's noise; `share` says whether each example gets its own u or the batch one (decision D1)."""
+    eps = torch.randn(batch, n, generator=generator, device=generator.device)
+    return Noise(eps, draw_uniform(batch if share == "example" else 1, n, generator))
+
+
+class Narrowing(nn.Module):
+    """The training objective of a GatedVAE under a constraint. Call it once a batch, then step its optimiser."""
+
+    def __init__(
+        self, model: GatedVAE, constraint: Geco, estimator: Estimator = "arm", error: Error = squared_error
+    ) -> None:
+        super().__init__()
+        self.model, self.constraint = model, constraint
+        self.estimator: Estimator = estimator
+        self.error = error
+        self.hit: Tensor
+        self.register_buffer("hit", torch.tensor(False))
+
+    def forward(self, x: Tensor, noise: Noise) -> tuple[Tensor, StepRecord]:
+        """One evaluation of lines 3 to 26: the loss to differentiate, and the record."""
+        gates = self.model.gates
+        hit = bool(self.hit)
+        if hit:
+            pair = gates.pair(noise.u)  # lines 4 to 6
+        else:
+            ones = torch.ones_like(noise.u)
+            pair = GatePair(noise.u, ones, ones)  # lines 8 and 9
+
+        posterior = self.model.encode(x)
+        z = posterior.draw(noise.eps)  # line 11
+        statistics: Statistics = []
+        error = self._errors(x, self.model.decode(z, pair.second, record=statistics))  # line 13: E2
+        term = self.constraint(error)  # lines 14 to 19
+
+        kl = gated_kl(kl_elements(*posterior), pair.second.expand_as(z)).mean()
+        meets = (term.violation.detach() <= 0).all(1).to(kl.dtype).mean()
+        loss = term.loss + kl  # line 20
+        self._remember_hit(term.violation)
+        loss = loss + (meets * self.hit) * gates.probability().sum()  # lines 21 to 23
+        record = StepRecord(error.detach()[:, 0].mean(), meets, kl.detach(), loss.detach())
+
+        if hit:  # lines 12 and 26: E1, and the estimated gradient of lambda' E
+            other = self._second_errors(x, z.detach(), pair, error.detach(), statistics)
+            difference = ((other - error.detach()) * self.constraint.unit() * term.multiplier).sum(1)
+            loss = loss + gates.surrogate(gates.gradient(difference, pair, self.estimator))
+        return loss, record
+
+    def _errors(self, x: Tensor, reconstruction: Tensor) -> Tensor:
+        return self.error(x, reconstruction).view(len(x), -1)
+
+    @torch.no_grad()
+    def _remember_hit(self, violation: Tensor) -> None:
+        if not self.hit:
+            self.hit.copy_((mean_over_processes(violation.mean(0)) <= 0).all())
+
+    @torch.no_grad()
+    def _second_errors(self, x: Tensor, z: Tensor, pair: GatePair, error: Tensor, statistics: Statistics) -> Tensor:
+        """E1. Where the two gate vectors agree it is E2, so only the other examples are decoded again."""
+        differs = (pair.first != pair.second).any(1).expand(len(x))
+        rows = differs.nonzero().flatten()
+        other = error.clone()
+        if len(rows):
+            first = pair.first.expand_as(z)[rows]
+            other[rows] = self._errors(x[rows], self.model.decode(z[rows], first, reuse=statistics))
+        return other
+
+
+def make_optimiser(narrowing: Narrowing, learning_rate: float = 1e-3) -> torch.optim.Adam:
+    """Adam: networks and gates descend, the multiplier ascends (decision D5)."""
+    descends = [p for p in narrowing.model.parameters() if p.requires_grad]
+    ascends = list(narrowing.constraint.parameters())
+    groups: list[dict[str, Any]] = [{"params": descends}, {"params": ascends, "maximize": True}]
+    return torch.optim.Adam(groups, lr=learning_rate, fused=True)

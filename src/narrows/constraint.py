@@ -1,0 +1,114 @@
+"""6. GECO: a bound on the error, kept by a multiplier that learns how hard to push.
+
+Rezende and Viola, "Taming VAEs", 2018. For errors E and tolerances tau (lines 14 to 19 of Algorithm 1):
+
+    C     = E - tau                                 per example, or (E - tau) * scale / tau: see below
+    C_ma <- alpha C_ma + (1 - alpha) mean(C)        moving average; the first batch sets it
+    C'    = mean(C) + stop_gradient(C_ma - mean(C)) the average's value with the batch's gradient
+    lambda' = softplus(lambda)^2                    the multiplier, kept in [1e-5, 5]
+    loss  = sum of lambda' C'                       networks descend on it, lambda ascends: it grows while C_ma > 0
+
+Two decisions. D4: a clipped lambda' has no gradient at its bound and would stay there for ever, so lambda itself is
+projected, after each step, onto the interval whose image is [1e-5, 5]. D12: those bounds silently assume errors of
+10 to 300, so any other data use the relative constraint, C * scale / tau with scale = 20, which is the paper's own
+at tau = 20.
+
+Any number of bounds: tolerances (m,), errors (batch, m), one multiplier each. What an error is, is not known here.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class GecoConfig:
+    """The constraint's settings; the values are the paper's."""
+
+    decay: float = 0.99
+    """alpha, of the moving average."""
+    start: float = 1.0
+    """lambda before the first step; the multiplier is softplus(lambda)^2."""
+    lowest: float = 1e-5
+    """The multiplier's lower bound."""
+    highest: float = 5.0
+    """The multiplier's upper bound."""
+    relative_scale: float | None = None
+    """None: C = E - tau. A number s: C = s (E - tau) / tau, free of the error's unit (decision D12)."""
+
+
+class ConstraintTerm(NamedTuple):
+    """What one batch says: violation C (batch, m), multiplier lambda' (m,), loss term (scalar)."""
+
+    violation: Tensor
+    multiplier: Tensor
+    loss: Tensor
+
+
+class Geco(nn.Module):
+    """m bounds with one multiplier each. All its state is in its state_dict."""
+
+    def __init__(self, tolerance: float | Sequence[float], config: GecoConfig | None = None) -> None:
+        super().__init__()
+        config = config or GecoConfig()
+        self.decay, self.relative_scale = config.decay, config.relative_scale
+        self.lowest, self.highest = inverse_multiplier(config.lowest), inverse_multiplier(config.highest)
+        self.tolerance: Tensor
+        self.average: Tensor
+        self.started: Tensor
+        bounds = torch.tensor([tolerance] if isinstance(tolerance, int | float) else list(tolerance)).float()
+        self.register_buffer("tolerance", bounds)
+        self.register_buffer("average", torch.zeros_like(bounds))
+        self.register_buffer("started", torch.tensor(False))
+        self.raw = nn.Parameter(torch.full_like(bounds, config.start))
+        """lambda, before softplus and square. Its optimiser must ascend (`maximize=True`)."""
+
+    def multiplier(self) -> Tensor:
+        """lambda', (m,)."""
+        return F.softplus(self.raw).square()
+
+    def unit(self) -> Tensor:
+        """Return what one unit of error weighs in the constraint, (m,): 1, or scale / tau."""
+        if self.relative_scale is None:
+            return torch.ones_like(self.tolerance)
+        return self.relative_scale / self.tolerance
+
+    def forward(self, error: Tensor) -> ConstraintTerm:
+        """Take the batch's errors, (batch,) or (batch, m); in training also move the average."""
+        violation = (error.view(len(error), -1) - self.tolerance) * self.unit()
+        mean = violation.mean(0)
+        if self.training:
+            self._observe(mean_over_processes(mean.detach()))
+        value = mean + (self.average - mean).detach()
+        multiplier = self.multiplier()
+        return ConstraintTerm(violation, multiplier.detach(), (multiplier * value).sum())
+
+    @torch.no_grad()
+    def _observe(self, mean: Tensor) -> None:
+        moved = torch.lerp(mean, self.average, self.decay)
+        self.average.copy_(torch.where(self.started, moved, mean))
+        self.started.fill_(True)
+
+    @torch.no_grad()
+    def project(self) -> None:
+        """Bring lambda back into its interval: call it after each optimiser step (decision D4)."""
+        self.raw.clamp_(self.lowest, self.highest)
+
+
+def inverse_multiplier(value: float) -> float:
+    """Return the lambda for which softplus(lambda)^2 is this value."""
+    return math.log(math.expm1(math.sqrt(value)))
+
+
+def mean_over_processes(value: Tensor) -> Tensor:
+    """Average over all training processes, so that each holds the same constraint; alone, the value itself."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return value
+    total = value.clone()
+    torch.distributed.all_reduce(total)
+    return total / torch.distributed.get_world_size()

@@ -1,0 +1,91 @@
+"""3. L0 gates: one learned switch a latent dimension, and two estimators of its gradient.
+
+Gate j is open with probability pi_j = sigmoid(k gamma_j). gamma is global, not per input; k (7) makes the sigmoid
+steep. A binary gate has no gradient, so gamma's is estimated from two evaluations of the loss F that share one
+uniform vector u (line numbers are those of Algorithm 1 in docs/algorithm.md):
+
+    nu1 = [u > sigmoid(-k gamma)]      nu2 = [u < sigmoid(k gamma)]                                    lines 4 to 6
+    ARM      dF/d(k gamma_j) ~ (F(nu1) - F(nu2)) (u_j - 1/2)                                    Yin and Zhou, 2019
+    DisARM   dF/d(k gamma_j) ~ (F(nu1) - F(nu2)) 1/2 (-1)^nu2_j [nu1_j != nu2_j] sigmoid(|k gamma_j|)
+                                                                                     Dong, Mnih and Tucker, 2020
+
+Both are unbiased. DisARM is ARM with u integrated out given the pair, so its variance is never larger; a gate on
+which the pair agrees gets exactly zero. Each vector of the pair alone is a fair draw of Bernoulli(pi).
+
+Randomness comes in by argument: nothing here draws a number except `draw_uniform`, from the generator it is given.
+"""
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+Estimator = Literal["arm", "disarm"]
+
+
+class GatePair(NamedTuple):
+    """The antithetic pair that one u gives: all (rows, n), gates as 0. and 1."""
+
+    u: Tensor
+    first: Tensor
+    second: Tensor
+
+
+def draw_uniform(rows: int, n: int, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Draw u, (rows, n): one row an example, or a single row to share among a batch."""
+    return torch.rand(rows, n, generator=generator, device=generator.device, dtype=dtype)
+
+
+class L0Gates(nn.Module):
+    """n gates with logits gamma. At inference a gate is open when its probability is above one half."""
+
+    def __init__(self, n: int, steepness: float = 7.0, start: float = 0.42) -> None:
+        super().__init__()
+        self.steepness = steepness
+        self.logits = nn.Parameter(torch.full((n,), start))
+
+    @property
+    def n(self) -> int:
+        """How many gates there are, open or closed."""
+        return self.logits.numel()
+
+    def probability(self) -> Tensor:
+        """pi, (n,): differentiable; its sum is the L0 term (line 22)."""
+        return torch.sigmoid(self.steepness * self.logits)
+
+    def hard(self) -> Tensor:
+        """Return the gates as used at inference, (n,): 1. where pi > 1/2, else 0."""
+        return (self.logits.detach() > 0).to(self.logits.dtype)
+
+    def kept(self) -> list[int]:
+        """Return the indices of the open gates."""
+        return self.hard().nonzero().flatten().tolist()
+
+    def pair(self, u: Tensor) -> GatePair:
+        """Return both gate vectors of u, (rows, n)."""
+        k_gamma = self.steepness * self.logits.detach()
+        first = (u > torch.sigmoid(-k_gamma)).to(u.dtype)
+        second = (u < torch.sigmoid(k_gamma)).to(u.dtype)
+        return GatePair(u, first, second)
+
+    def gradient(self, difference: Tensor, pair: GatePair, estimator: Estimator = "arm") -> Tensor:
+        """Estimate dF/dgamma, (n,), from difference = F(nu1) - F(nu2), (batch,), averaged over the batch (line 26).
+
+        With a single shared u the pair has one row and stands for the whole batch.
+        """
+        k_gamma = self.steepness * self.logits.detach()
+        if estimator == "arm":
+            factor = pair.u - 0.5
+        else:
+            differs = (pair.first != pair.second).to(pair.u.dtype)
+            factor = 0.5 * (1 - 2 * pair.second) * differs * torch.sigmoid(k_gamma.abs())
+        return self.steepness * (difference.detach().unsqueeze(1) * factor).mean(0)
+
+    def surrogate(self, gradient: Tensor) -> Tensor:
+        """Return a term of the loss whose value is 0 and whose gradient with respect to gamma is `gradient`.
+
+        So the estimate reaches gamma by ordinary backpropagation: sharding, mixed precision and gradient clipping
+        treat it like any other.
+        """
+        inner = (gradient.detach() * self.logits).sum()
+        return inner - inner.detach()

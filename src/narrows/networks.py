@@ -1,0 +1,304 @@
+"""2. Encoders and decoders, and how a latent dimension is cut out of them.
+
+The paper's convolutional networks (section IV), for 64x64xC and 28x28xC images, with `width` w:
+
+    64x64  encoder  4 convolutions, stride 2, kernels 4 3 3 3, channels w w 2w 2w   (64 -> 32 -> 16 -> 8 -> 4)
+    28x28  encoder  3 convolutions, stride 2, kernels 4 3 2,   channels w 2w 2w     (28 -> 14 -> 7 -> 4)
+           then     linear to 128, linear to 2n: n means and n log standard deviations
+           decoder  linear n -> 128, linear to the first map, then one block a convolution, mirrored
+
+An encoder block is convolution, leaky ReLU (0.02), BatchNorm; a decoder block is BatchNorm, nearest-neighbour
+upsampling by two, convolution, leaky ReLU (decision D8). Vectors get two hidden layers of 8w units on each side.
+
+The latent layer is linear on both sides (`encoder.head`, `decoder.stem`), so removing dimension j means removing two
+rows of the one and one column of the other: `narrowed(kept)` does that, and the output does not change.
+
+Images run in channels-last memory throughout, and the networks never see the user's units: `Scaling` stands between.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Module = TypeVar("Module", bound=nn.Module)
+
+LEAK = 0.02
+HIDDEN = 128
+
+Statistics = list[tuple[Tensor, Tensor]]
+"""Batch means and inverse standard deviations of one pass, one pair a BatchNorm layer, in order."""
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """What is needed to build a pair of networks again: it is stored with every model."""
+
+    kind: Literal["conv", "mlp"]
+    """Convolutional (64x64 or 28x28 images) or fully connected (anything)."""
+    shape: tuple[int, ...]
+    """One example: (channels, height, width) or (values,)."""
+    n: int
+    """Latent dimensions."""
+    width: int = 32
+    """Scales every layer: 32 gives channels 32, 32, 64, 64."""
+    output: Literal["sigmoid", "linear"] = "sigmoid"
+    """Sigmoid for images in [0, 1]; linear with `Scaling` for everything else."""
+
+
+@dataclass(frozen=True)
+class ConvPlan:
+    """One convolutional network: the encoder's kernels and channels (in units of width), the decoder's kernels."""
+
+    kernels: tuple[int, ...]
+    channels: tuple[int, ...]
+    up_kernels: tuple[int, ...]
+
+
+CONV_PLANS = {
+    64: ConvPlan((4, 3, 3, 3), (1, 1, 2, 2), (3, 3, 3, 3)),
+    28: ConvPlan((4, 3, 2), (1, 2, 2), (2, 3, 3)),
+}
+"""By image size. Both end in a map of 4x4."""
+MAP = 4
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation whose second pass can be the same function as its first (decision D10).
+
+    In training the first pass uses the batch's own statistics, updates the running ones and, given a list `record`,
+    appends what it used. A pass with `reuse` applies those statistics to other inputs and updates nothing.
+    """
+
+    def __init__(self, channels: int, momentum: float = 0.2, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+        self.running_mean: Tensor
+        self.running_var: Tensor
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_var", torch.ones(channels))
+
+    def forward(
+        self, x: Tensor, record: Statistics | None = None, reuse: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
+        """Normalise x, (batch, channels, height, width)."""
+        if reuse is not None:
+            mean, inverse_std = reuse
+            gain = self.weight * inverse_std
+            offset = self.bias - mean * gain
+            return torch.addcmul(offset.view(1, -1, 1, 1), x, gain.view(1, -1, 1, 1))
+        if not self.training:
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        y, mean, inverse_std = torch.native_batch_norm(
+            x, self.weight, self.bias, self.running_mean, self.running_var, True, self.momentum, self.eps
+        )
+        if record is not None:
+            record.append((mean.detach(), inverse_std.detach()))
+        return y
+
+
+UPSAMPLE_TAPS = {
+    3: ((0.0, 0.0, 1.0), (0.0, 1.0, 1.0), (1.0, 1.0, 0.0), (1.0, 0.0, 0.0)),
+    2: ((0.0, 1.0), (1.0, 1.0), (1.0, 0.0)),
+}
+"""Per axis, the transposed kernel as a linear map of the plain one: see UpsampleConv."""
+
+
+class UpsampleConv(nn.Module):
+    """ "Upsample x2 by nearest neighbour, then convolve", as one transposed convolution that is exactly equal.
+
+    Each upsampled pixel is a copy, so along one axis a 3-tap kernel (w0, w1, w2) acts on the small map as
+    out[2i] = in[i-1] w0 + in[i] (w1 + w2) and out[2i+1] = in[i] (w0 + w1) + in[i+1] w2: a transposed convolution
+    with kernel (w2, w1+w2, w0+w1, w0), stride 2, padding 1. That is 4/9 of the multiplications, and the large map is
+    never written. The 2-tap kernel without padding (4 -> 8 -> 7) becomes (w1, w0+w1, w0) in the same way.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel: int) -> None:
+        super().__init__()
+        plain = nn.Conv2d(inputs, outputs, kernel)  # for PyTorch's own initial values
+        self.weight, self.bias = plain.weight, plain.bias
+        self.taps: Tensor
+        self.register_buffer("taps", torch.tensor(UPSAMPLE_TAPS[kernel]), persistent=False)
+
+    def kernel(self) -> Tensor:
+        """Return the transposed convolution's weight, (inputs, outputs, taps, taps): linear in `self.weight`."""
+        return torch.einsum("ay,oiyx,bx->ioab", self.taps, self.weight, self.taps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, inputs, s, s) -> (batch, outputs, 2s, 2s), or 2s - 1 for the 2-tap kernel."""
+        return F.conv_transpose2d(x, self.kernel(), self.bias, stride=2, padding=1)
+
+
+class Encoder(nn.Module):
+    """Anything from a batch of examples to 2n numbers, whose last layer is the linear `head`."""
+
+    head: nn.Linear
+
+    def narrowed(self, kept: Sequence[int]) -> "Encoder":
+        """Return a copy that outputs only the kept dimensions' means and log standard deviations."""
+        n = self.head.out_features // 2
+        rows = [*kept, *(n + j for j in kept)]
+        return _with_layer(self, "head", self.head.weight[rows], self.head.bias[rows])
+
+
+class Decoder(nn.Module):
+    """Anything from a latent vector to an example, whose first layer is the linear `stem`.
+
+    `record` and `reuse` carry batch statistics from one pass to another (see BatchNorm).
+    """
+
+    stem: nn.Linear
+
+    def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
+        """(batch, n) -> (batch, *shape), before `Scaling`."""
+        raise NotImplementedError
+
+    def narrowed(self, kept: Sequence[int]) -> "Decoder":
+        """Return a copy that takes only the kept dimensions."""
+        return _with_layer(self, "stem", self.stem.weight[:, list(kept)], self.stem.bias)
+
+
+def _with_layer(module: Module, name: str, weight: Tensor, bias: Tensor) -> Module:
+    layer = nn.Linear(1, 1).to(weight)
+    layer.out_features, layer.in_features = weight.shape
+    layer.weight = nn.Parameter(weight.detach().clone())
+    layer.bias = nn.Parameter(bias.detach().clone())
+    smaller = copy.deepcopy(module)
+    setattr(smaller, name, layer)
+    return smaller
+
+
+class ConvEncoder(Encoder):
+    """The paper's encoder."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        plan = conv_plan(config.shape)
+        channels = [config.shape[0], *(c * config.width for c in plan.channels)]
+        self.convs = nn.ModuleList(
+            nn.Conv2d(channels[i], channels[i + 1], kernel, stride=2, padding=1)
+            for i, kernel in enumerate(plan.kernels)
+        )
+        self.norms = nn.ModuleList(BatchNorm(c) for c in channels[1:])
+        self.hidden = nn.Linear(channels[-1] * MAP * MAP, HIDDEN)
+        self.head = nn.Linear(HIDDEN, 2 * config.n)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, channels, height, width) -> (batch, 2n)."""
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            x = norm(F.leaky_relu_(conv(x), LEAK))
+        x = x.permute(0, 2, 3, 1).flatten(1)
+        return self.head(F.leaky_relu_(self.hidden(x), LEAK))
+
+
+class ConvDecoder(Decoder):
+    """The paper's decoder: the encoder mirrored, with upsampling in place of strides."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        plan = conv_plan(config.shape)
+        channels = [*(c * config.width for c in reversed(plan.channels)), config.shape[0]]
+        self.first = channels[0]
+        self.stem = nn.Linear(config.n, HIDDEN)
+        self.expand = nn.Linear(HIDDEN, self.first * MAP * MAP)
+        self.norms = nn.ModuleList(BatchNorm(c) for c in channels[:-1])
+        self.convs = nn.ModuleList(
+            UpsampleConv(channels[i], channels[i + 1], kernel) for i, kernel in enumerate(plan.up_kernels)
+        )
+
+    def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
+        """(batch, n) -> (batch, channels, height, width), before the sigmoid."""
+        x = F.leaky_relu_(self.expand(F.leaky_relu_(self.stem(z), LEAK)), LEAK)
+        x = x.view(len(x), MAP, MAP, self.first).permute(0, 3, 1, 2)
+        for i, (norm, conv) in enumerate(zip(self.norms, self.convs, strict=True)):
+            x = conv(norm(x, record, reuse[i] if reuse is not None else None))
+            if i + 1 < len(self.convs):
+                x = F.leaky_relu_(x, LEAK)
+        return x
+
+
+class MLPEncoder(Encoder):
+    """Two hidden layers; images are flattened."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        hidden = 8 * config.width
+        self.first = nn.Linear(torch.Size(config.shape).numel(), hidden)
+        self.second = nn.Linear(hidden, hidden)
+        self.head = nn.Linear(hidden, 2 * config.n)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, *shape) -> (batch, 2n)."""
+        return self.head(F.silu(self.second(F.silu(self.first(x.flatten(1))))))
+
+
+class MLPDecoder(Decoder):
+    """Two hidden layers, mirrored."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        hidden = 8 * config.width
+        self.shape = config.shape
+        self.stem = nn.Linear(config.n, hidden)
+        self.second = nn.Linear(hidden, hidden)
+        self.last = nn.Linear(hidden, torch.Size(config.shape).numel())
+
+    def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
+        """(batch, n) -> (batch, *shape)."""
+        return self.last(F.silu(self.second(F.silu(self.stem(z))))).view(len(z), *self.shape)
+
+
+class Scaling(nn.Module):
+    """Between the user's units and the networks': part of the model, so that errors are in the user's units.
+
+    `sigmoid`: inputs pass as they are, outputs are squashed into [0, 1] (the paper's images). `linear`: each value
+    is shifted by its mean and all are divided by one common scale, so that the squared error in the user's units is
+    the networks' times scale squared, and the answer does not depend on the unit.
+    """
+
+    def __init__(self, output: Literal["sigmoid", "linear"], shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.output = output
+        self.shift: Tensor
+        self.scale: Tensor
+        self.register_buffer("shift", torch.zeros(shape if len(shape) == 1 else ()))
+        self.register_buffer("scale", torch.ones(()))
+
+    def fit(self, mean: Tensor, spread: Tensor) -> None:
+        """Set the shift (one a value for vectors, one in all for images) and the common scale."""
+        self.shift.copy_(mean if self.shift.ndim else mean.mean())
+        self.scale.copy_(torch.where(spread > 0, spread, torch.ones_like(spread)))
+
+    def inward(self, x: Tensor) -> Tensor:
+        """From the user's units to the encoder's."""
+        return x if self.output == "sigmoid" else (x - self.shift) / self.scale
+
+    def outward(self, y: Tensor) -> Tensor:
+        """From the decoder's last layer to the user's units."""
+        return torch.sigmoid(y) if self.output == "sigmoid" else self.shift + self.scale * y
+
+
+def conv_plan(shape: tuple[int, ...]) -> ConvPlan:
+    """Return the paper's plan for images of this shape; assert that there is one (see `has_conv_plan`)."""
+    assert has_conv_plan(shape), shape
+    return CONV_PLANS[shape[-1]]
+
+
+def has_conv_plan(shape: tuple[int, ...]) -> bool:
+    """Tell whether the paper has a convolutional network for examples of this shape."""
+    return len(shape) == 3 and shape[1] == shape[2] and shape[1] in CONV_PLANS
+
+
+def build(config: NetworkConfig) -> tuple[Encoder, Decoder, Scaling]:
+    """Build untrained networks; their initial values come from torch's global generator."""
+    scaling = Scaling(config.output, config.shape)
+    if config.kind == "conv":
+        return ConvEncoder(config), ConvDecoder(config), scaling
+    return MLPEncoder(config), MLPDecoder(config), scaling

@@ -1,0 +1,111 @@
+"""Narrowing is exact, a saved model is the same model, and loading runs no code."""
+
+import pickle
+
+import pytest
+import torch
+
+from narrows.errors import NarrowsError
+from narrows.model import GatedVAE, gated_vae, load_model, read_description, save_model
+from narrows.networks import NetworkConfig
+
+NETWORKS = {
+    "conv64": NetworkConfig("conv", (3, 64, 64), n=6, width=4),
+    "conv28": NetworkConfig("conv", (1, 28, 28), n=6, width=4),
+    "mlp": NetworkConfig("mlp", (20,), n=6, width=4, output="linear"),
+}
+
+
+def make(name: str, generator: torch.Generator) -> tuple[GatedVAE, torch.Tensor]:
+    """A model in float64 whose BatchNorm has seen data, and a batch."""
+    torch.manual_seed(1)
+    model = gated_vae(NETWORKS[name]).double()
+    x = torch.rand(8, *NETWORKS[name].shape, generator=generator, dtype=torch.float64)
+    model.scaling.fit(torch.full((20,), 0.5, dtype=torch.float64), torch.tensor(0.3, dtype=torch.float64))
+    for _ in range(5):
+        model.decode(model.encode(x).mean)
+    return model.eval(), x
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("kept", [[0, 1, 2, 3, 4, 5], [2], [0, 5], [1, 2, 4], []], ids=str)
+def test_the_narrowed_model_equals_the_hard_gated_one(name, kept, generator):
+    model, x = make(name, generator)
+    with torch.no_grad():
+        model.gates.logits.fill_(-1.0)
+        model.gates.logits[kept] = 0.3
+    small = model.narrow()
+    assert small.n == len(kept)
+    assert small.kept == kept
+    gated, narrow = model.encode(x), small.encode(x)
+    torch.testing.assert_close(narrow.mean, gated.mean[:, kept], rtol=0, atol=1e-12)
+    torch.testing.assert_close(narrow.log_std, gated.log_std[:, kept], rtol=0, atol=1e-12)
+    torch.testing.assert_close(small.reconstruct(x), model.reconstruct(x), rtol=0, atol=1e-12)
+    noise = torch.randn(8, 6, generator=generator, dtype=torch.float64)
+    torch.testing.assert_close(
+        small.decode(narrow.draw(noise[:, kept])), model.decode(gated.draw(noise)), rtol=0, atol=1e-12
+    )
+
+
+def test_narrowing_leaves_the_original_alone(generator):
+    model, x = make("conv28", generator)
+    before = model.reconstruct(x)
+    small = model.narrow([1, 3])
+    with torch.no_grad():
+        for parameter in small.parameters():
+            parameter.zero_()
+    assert torch.equal(model.reconstruct(x), before)
+
+
+def test_a_narrowed_model_is_physically_smaller(generator):
+    model, _ = make("mlp", generator)
+    small = model.narrow([0, 3])
+    assert small.encoder.head.weight.shape == (4, 32)
+    assert small.decoder.stem.weight.shape == (32, 2)
+    assert not any("gates" in name for name in small.state_dict())
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("kept", [[1, 4], []], ids=str)
+def test_a_saved_model_is_the_same_model(name, kept, generator, tmp_path):
+    model, x = make(name, generator)
+    small = model.float().narrow(kept)
+    save_model(small, tmp_path / "m.safetensors", {"tau": 20.0})
+    loaded = load_model(tmp_path / "m.safetensors")
+    assert loaded.kept == kept
+    assert torch.equal(loaded.reconstruct(x.float()), small.reconstruct(x.float()))
+    assert read_description(tmp_path / "m.safetensors")["tau"] == 20.0
+
+
+def test_loading_leaves_the_callers_randomness_alone(generator, tmp_path):
+    model, _ = make("mlp", generator)
+    save_model(model.float().narrow([0]), tmp_path / "m.safetensors")
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    load_model(tmp_path / "m.safetensors")
+    assert torch.equal(torch.rand(2), expected)
+
+
+def test_what_is_not_a_model_is_refused(tmp_path):
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(pickle.dumps({"a": 1}))
+    with pytest.raises(NarrowsError, match=r"cannot read the model .*m\.safetensors"):
+        load_model(path)
+    with pytest.raises(NarrowsError, match="cannot read the model"):
+        load_model(tmp_path / "missing.safetensors")
+
+
+def test_extreme_encoder_outputs_stay_finite(generator):
+    model, x = make("mlp", generator)
+    with torch.no_grad():
+        model.encoder.head.bias.fill_(1e6)
+    posterior = model.encode(x)
+    assert torch.isfinite(posterior.draw(torch.ones_like(posterior.mean))).all()
+
+
+def test_samples_come_from_the_given_generator(generator):
+    model, _ = make("conv28", generator)
+    one = model.sample(3, torch.Generator().manual_seed(5))
+    assert one.shape == (3, 1, 28, 28)
+    assert torch.equal(one, model.sample(3, torch.Generator().manual_seed(5)))
