@@ -1,0 +1,74 @@
+"""narrows: how many latent dimensions does my data need?
+
+A variational autoencoder is trained under one promise, "the reconstruction error stays at or below tau", and closes
+latent dimensions for good while it trains, as many as the promise allows. The reading order:
+
+     1  data         inputs: drawn sets, your own arrays; splits and batches
+     2  networks     encoders and decoders; cutting latent rows and columns
+     3  gates        L0 gates: probability, the antithetic pair, ARM and DisARM
+     4  model        VAE and GatedVAE; narrow() returns a new, smaller model
+     5  objective    reconstruction error, gated KL
+     6  constraint   GECO: moving average, multiplier, tolerance
+     7  algorithm    Algorithm 1: one step, in the paper's order
+     8  training     the loop, evaluation, checkpoints
+     9  runs         the run folder's contract
+    10  report       the answer in words, the curves, the live display
+    11  cli          parse, dispatch, exit codes
+
+The names below are imported when they are first used, so that `narrows --help` need not wait for torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from narrows._version import __version__
+
+if TYPE_CHECKING:
+    from narrows.algorithm import Narrowing as Narrowing
+    from narrows.algorithm import Noise as Noise
+    from narrows.algorithm import StepRecord as StepRecord
+    from narrows.algorithm import draw_noise as draw_noise
+    from narrows.algorithm import make_optimiser as make_optimiser
+    from narrows.constraint import Geco as Geco
+    from narrows.constraint import GecoConfig as GecoConfig
+    from narrows.data import from_array as from_array
+    from narrows.data import load as load
+    from narrows.errors import NarrowsError as NarrowsError
+    from narrows.gates import L0Gates as L0Gates
+    from narrows.model import VAE as VAE
+    from narrows.model import GatedVAE as GatedVAE
+    from narrows.model import gated_vae as gated_vae
+    from narrows.model import load_model as load_model
+    from narrows.model import save_model as save_model
+    from narrows.networks import NetworkConfig as NetworkConfig
+    from narrows.runs import Result as Result
+    from narrows.runs import RunFolder as RunFolder
+    from narrows.training.config import TrainConfig as TrainConfig
+    from narrows.training.entry import resume as resume
+    from narrows.training.entry import train as train
+
+_HOMES = {
+    "narrows.algorithm": ("Narrowing", "Noise", "StepRecord", "draw_noise", "make_optimiser"),
+    "narrows.constraint": ("Geco", "GecoConfig"),
+    "narrows.data": ("from_array", "load"),
+    "narrows.errors": ("NarrowsError",),
+    "narrows.gates": ("L0Gates",),
+    "narrows.model": ("VAE", "GatedVAE", "gated_vae", "load_model", "save_model"),
+    "narrows.networks": ("NetworkConfig",),
+    "narrows.runs": ("Result", "RunFolder"),
+    "narrows.training.config": ("TrainConfig",),
+    "narrows.training.entry": ("resume", "train"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'narrows' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,7 @@
+"""`python -m narrows`."""
+
+import sys
+
+from narrows.cli import main
+
+sys.exit(main())

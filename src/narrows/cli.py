@@ -1,0 +1,174 @@
+"""12. The command line: parse, dispatch, exit codes; no arithmetic.
+
+Exit codes: 0 the run ended (whether or not tau was met: the answer says so), 1 something broke, 2 the input cannot
+be used (one line says what, where and what to do), 128 + signal when a run was stopped by one.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, CycloptsError, Parameter
+from cyclopts.config import Dict
+
+from narrows._version import __version__
+from narrows.errors import NarrowsError
+from narrows.runs import RunFolder
+from narrows.training.config import TrainConfig, config_from_dict, read_config_file
+
+HELP = """How many latent dimensions does my data need?
+
+narrows trains a variational autoencoder under one promise, "the error stays at or below tau", and closes latent
+dimensions for good while it trains, as many as the promise allows.
+
+    narrows train                              built-in dSprites, as in the paper
+    narrows train my.npy --tau 20 --n 32       your data: vectors or images
+    narrows show runs/my-1                     the answer again
+    narrows resume runs/my-1                   go on after an interruption
+"""
+
+DEFAULTS = TrainConfig()
+
+app = App(name="narrows", help=HELP, version=__version__, help_format="plaintext", version_flags=["--version"])
+
+
+@app.command
+def train(
+    data: str | None = None,
+    /,
+    *,
+    out: Path | None = None,
+    config: Path | None = None,
+    settings: Annotated[TrainConfig, Parameter(name="*")] = DEFAULTS,
+) -> int:
+    """Train a model that is as narrow as tau allows, and certify it on data it never saw.
+
+    Examples:
+
+        narrows train
+        narrows train my.npy --tau 20 --n 32
+        narrows train images.npz::faces --tau 40 --width 16 --out runs/faces
+        narrows train --config runs/faces/config.json --seed 1
+
+    Parameters
+    ----------
+    data
+        A named set (dsprites) or a file: my.npy, my.npz, my.npz::key.
+    out
+        Folder for the run, new or empty; by default the next free runs/NAME-1, NAME-2, ...
+    config
+        A .toml or .json file with any of these settings, such as another run's config.json.
+    """
+    from narrows.report.live import make_display
+    from narrows.training.entry import train
+
+    settings = settings if data is None else replace(settings, data=data)
+    _, folder = train(settings, out, display=make_display())
+    _tell(folder)
+    return 0
+
+
+@app.command
+def resume(run: Path, /, *, steps: int | None = None) -> int:
+    """Go on with a stopped run, exactly as if it had not stopped.
+
+    Parameters
+    ----------
+    run
+        The run's folder.
+    steps
+        Train to this many batches in all, more than the run was asked for.
+    """
+    from narrows.report.live import make_display
+    from narrows.training.entry import resume
+
+    _, folder, passed = resume(run, steps, display=make_display())
+    for line in passed:
+        print(f"narrows: warning: {line}; the one before it was used", file=sys.stderr)
+    _tell(folder)
+    return 0
+
+
+@app.command
+def show(run: Path, /, *, json: bool = False) -> int:
+    """Show a run's answer again, or how far it is.
+
+    Parameters
+    ----------
+    run
+        The run's folder.
+    json
+        Print result.json instead of words.
+    """
+    from narrows.report import words
+
+    folder = RunFolder(run)
+    settings = config_from_dict(folder.read_config(), str(folder.config))
+    result = folder.read_result()
+    if result is None and json:
+        raise NarrowsError(f"{run} has no result yet; go on with `narrows resume {run}`")
+    if result is None:
+        print(words.progress(folder, settings.steps, folder.read_rows()))
+    else:
+        print(result.to_json().rstrip() if json else words.answer(result))
+    return 0
+
+
+def _tell(folder: RunFolder) -> None:
+    """Draw the curves and print the answer and where everything is."""
+    from narrows.report.curves import draw_curves
+    from narrows.report.words import answer
+
+    result = folder.read_result()
+    figure = draw_curves(folder)
+    print()
+    if result is not None:
+        print(answer(result))
+    print(f"model:  {folder.model}")
+    print(f"figure: {figure}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        _use_config_file(tokens)
+        code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        return code if isinstance(code, int) else 0
+    except (CycloptsError, NarrowsError) as error:
+        print(f"narrows: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        return _stopped(error)
+
+
+def _stopped(error: Exception) -> int:
+    """Answer a signal with how to go on; anything else is our fault and keeps its traceback."""
+    from narrows.training.signals import Interrupted
+
+    if isinstance(error, Interrupted):
+        print(f"{error}; go on with: narrows resume {error.folder}")
+        return 128 + error.number
+    if isinstance(error, OSError):
+        print(f"narrows: error: {error}", file=sys.stderr)
+        return 1
+    raise error
+
+
+def _use_config_file(tokens: list[str]) -> None:
+    """Let the file behind --config set the defaults of `train`; what the command line says wins."""
+    app["train"].config = ()
+    for i, token in enumerate(tokens):
+        name, equals, value = token.partition("=")
+        if tokens[0] == "train" and name == "--config" and (equals or i + 1 < len(tokens)):
+            path = Path(value if equals else tokens[i + 1])
+            settings = {k: v for k, v in read_config_file(path).items() if v is not None}
+            app["train"].config = (Dict(settings, source=str(path), use_commands_as_keys=False),)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""11. How it looks: the answer in `words`, the `curves`, the `live` display."""

@@ -1,0 +1,106 @@
+"""Watching a run: a live line in a terminal, plain lines now and then anywhere else."""
+
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from narrows.runs import HeldOut, MetricRow
+from narrows.training.config import TrainConfig
+from narrows.training.display import Display
+
+PLAIN_SECONDS = 10.0
+"""How often the plain display prints a line."""
+
+
+class PlainDisplay(Display):
+    """One line every ten seconds, for logs and pipes."""
+
+    def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
+        """Print the header."""
+        self.config = config
+        self.pace = Pace(step)
+        self.last = -PLAIN_SECONDS
+        for line in lines:
+            print(line, flush=True)
+        if step:
+            print(f"going on after batch {step:,}", flush=True)
+
+    def row(self, row: MetricRow) -> None:
+        """Print the row, if the last one is old enough."""
+        speed = self.pace.tell(row.step)
+        if time.monotonic() - self.last >= PLAIN_SECONDS or row.step >= self.config.steps:
+            self.last = time.monotonic()
+            print(f"batch {row.step:,} of {self.config.steps:,}: {facts(row, self.config)}{speed}", flush=True)
+
+    def kept(self, step: int, dims: int, validation: HeldOut) -> None:
+        """Print what was saved."""
+        print(kept_line(step, dims, validation, self.config), flush=True)
+
+
+class LiveDisplay(Display):
+    """A progress bar with the error, the gates and the multiplier."""
+
+    def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
+        """Print the header and start the bar."""
+        self.config = config
+        self.pace = Pace(step)
+        self.console = Console(highlight=False)
+        for line in lines:
+            self.console.print(line)
+        self.bar = Progress(
+            TextColumn("batch {task.completed:,.0f} of {task.total:,.0f}"),
+            BarColumn(bar_width=16),
+            TaskProgressColumn(),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(),
+            console=self.console,
+        )
+        self.task = self.bar.add_task("starting", total=config.steps, completed=step)
+        self.bar.start()
+
+    def row(self, row: MetricRow) -> None:
+        """Move the bar."""
+        speed = self.pace.tell(row.step)
+        self.bar.update(self.task, completed=row.step, description=facts(row, self.config) + speed)
+
+    def kept(self, step: int, dims: int, validation: HeldOut) -> None:
+        """Print what was saved above the bar."""
+        self.console.print(kept_line(step, dims, validation, self.config))
+
+    def end(self) -> None:
+        """Leave the last state of the bar on the screen."""
+        self.bar.stop()
+
+
+class Pace:
+    """Batches a second since training began or went on."""
+
+    def __init__(self, step: int) -> None:
+        self.step, self.time = step, time.monotonic()
+
+    def tell(self, step: int) -> str:
+        """Return the pace so far, as a phrase."""
+        return f", {(step - self.step) / max(time.monotonic() - self.time, 1e-9):.1f} batches/s"
+
+
+def facts(row: MetricRow, config: TrainConfig) -> str:
+    """Say how a run stands: error against tau, gates, multiplier, hits."""
+    return (
+        f"error {row.error:.4g} (tau {config.tau:g}), {row.open} of {config.n} open, lambda {row.multiplier:.3g}, "
+        f"hits {row.hits:.0%}"
+    )
+
+
+def kept_line(step: int, dims: int, validation: HeldOut, config: TrainConfig) -> str:
+    """Say which model was saved and why."""
+    return (
+        f"batch {step:,}: saved a model of {dims} dimensions, validation error {validation.error:.4g} "
+        f"(95% up to {validation.high:.4g}) <= tau {config.tau:g}"
+    )
+
+
+def make_display() -> Display:
+    """Return the live display on a terminal, the plain one elsewhere."""
+    return LiveDisplay() if sys.stdout.isatty() else PlainDisplay()

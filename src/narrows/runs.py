@@ -1,0 +1,206 @@
+"""The run folder's contract: which files there are, what a row of metrics is, what a result says.
+
+config.json        every setting; usable again with `narrows train --config`
+metrics.csv        one row every `log_every` batches (`MetricRow`)
+checkpoints/       all state, the last two; `narrows resume` continues from the newest good one
+model.safetensors  the narrowed model with its description; loading it runs no code
+result.json        the answer and its certificate (`Result`); present when the run has ended
+curves.png, .svg   the paper's four curves
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import NarrowsError
+from narrows.files import write_atomic
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """One row of metrics.csv. Averages are over the batches since the row before."""
+
+    step: int
+    """Batches done."""
+    error: float
+    """Training error with sampled gates, averaged: what the constraint sees."""
+    gate_sum: float
+    """Sum of the gates' probabilities pi, now."""
+    open: int
+    """Gates with pi > 1/2, now."""
+    multiplier: float
+    """lambda', now; the column is called lambda."""
+    hits: float
+    """Fraction of the examples within tau, averaged."""
+    kl: float
+    """KL over the open gates, averaged."""
+    loss: float
+    """The loss as the paper writes it, averaged."""
+    seconds: float
+    """Training time so far."""
+
+
+COLUMNS = tuple("lambda" if f.name == "multiplier" else f.name for f in fields(MetricRow))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Errors on data that trained nothing: summed squared error an input, hard gates."""
+
+    error: float
+    """Mean error with z sampled from the posterior: the number that must not exceed tau."""
+    low: float
+    """Lower end of the mean's 95% interval."""
+    high: float
+    """Upper end of the mean's 95% interval."""
+    error_at_mean: float
+    """Mean error with z = mu, as `reconstruct` gives it."""
+    count: int
+    """Inputs measured."""
+
+    def meets(self, tau: float) -> bool:
+        """Tell whether the error is within tau with confidence: the interval's upper end is."""
+        return self.high <= tau
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer: how many dimensions, and what the model with that many does on the test split."""
+
+    n: int
+    """Latent dimensions at the start."""
+    dims: int
+    """Latent dimensions of the saved model."""
+    kept: list[int]
+    """Which of the n they are."""
+    tau: float
+    """The promised bound on the error."""
+    values: int
+    """Values in one input; an error divided by this is the error per value."""
+    heldout: HeldOut
+    """The saved model on the test split, seen once."""
+    validation: HeldOut
+    """The same model on the validation split, which chose it."""
+    met: bool
+    """True if the saved model met tau on validation and its test interval is within tau."""
+    model: str
+    """"smallest that met tau" or, when none did on validation, "last"."""
+    model_step: int
+    """Batches after which the saved model was taken."""
+    steps: int
+    """Batches trained in all."""
+    seconds: float
+    """Training time in all, without loading data and the last test."""
+    seed: int
+    versions: dict[str, str]
+
+    def to_json(self) -> str:
+        """Return the text of result.json."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Result":
+        """Read result.json again."""
+        content = json.loads(text)
+        for key in ("heldout", "validation"):
+            content[key] = HeldOut(**content[key])
+        return cls(**content)
+
+
+class RunFolder:
+    """One run's files. Making the object touches nothing; `create` makes the folder."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.json"
+        self.metrics = self.path / "metrics.csv"
+        self.result = self.path / "result.json"
+        self.model = self.path / "model.safetensors"
+        self.checkpoints = self.path / "checkpoints"
+        self.figure = self.path / "curves.png"
+
+    def create(self) -> None:
+        """Make the folder; one that has anything in it is never touched."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if any(self.path.iterdir()):
+                raise NarrowsError(
+                    f"the run folder {self.path} exists and is not empty: nothing is overwritten; choose another "
+                    f"--out, or continue that run with `narrows resume {self.path}`"
+                )
+            self.checkpoints.mkdir()
+        except OSError as error:
+            raise NarrowsError(
+                f"cannot write the run folder {self.path}: {error.strerror}; choose another --out"
+            ) from error
+
+    def read_config(self) -> dict[str, Any]:
+        """Return the run's settings; fail clearly where there is no run."""
+        try:
+            content = json.loads(self.config.read_text())
+        except OSError as error:
+            raise NarrowsError(f"{self.path} is no run folder: it has no readable config.json") from error
+        except ValueError as error:
+            raise NarrowsError(f"{self.config} is damaged: {error}") from error
+        if not isinstance(content, dict):
+            raise NarrowsError(f"{self.config} is damaged: not a JSON object")
+        return content
+
+    def write_config(self, settings: dict[str, Any]) -> None:
+        """Store the run's settings."""
+        write_atomic(self.config, json.dumps(settings, indent=2) + "\n")
+
+    def read_result(self) -> Result | None:
+        """Return the answer, or None while the run has not ended."""
+        if not self.result.exists():
+            return None
+        try:
+            return Result.from_json(self.result.read_text())
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise NarrowsError(f"{self.result} is damaged: {error}") from error
+
+    def write_result(self, result: Result) -> None:
+        """Store the answer."""
+        write_atomic(self.result, result.to_json())
+
+    def append_row(self, row: MetricRow) -> None:
+        """Add one row to metrics.csv, with the header when it is the first."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not self.metrics.exists():
+            writer.writerow(COLUMNS)
+        writer.writerow(_format(value) for value in asdict(row).values())
+        with self.metrics.open("a") as file:
+            file.write(text.getvalue())
+
+    def read_rows(self) -> list[MetricRow]:
+        """Return the metrics so far; a half-written last line (a killed run) is left out."""
+        if not self.metrics.exists():
+            return []
+        kinds = [f.type for f in fields(MetricRow)]
+        rows = []
+        for line in self.metrics.read_text().split("\n")[1:-1]:  # what follows the last newline is not a row
+            cells = zip(kinds, line.split(","), strict=True)
+            rows.append(MetricRow(*(kind(cell) for kind, cell in cells)))  # type: ignore[operator]
+        return rows
+
+    def truncate_rows(self, step: int) -> None:
+        """Drop the rows after a checkpoint's batch, before continuing from it."""
+        lines = [",".join(COLUMNS)]
+        lines += [",".join(_format(v) for v in asdict(r).values()) for r in self.read_rows() if r.step <= step]
+        write_atomic(self.metrics, "\n".join(lines) + "\n")
+
+
+def _format(value: float | int) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
+
+
+def new_run_path(parent: Path, stem: str) -> Path:
+    """Return the first of stem-1, stem-2, ... that does not exist."""
+    taken: Iterable[str] = [p.name for p in parent.glob(f"{stem}-*")] if parent.is_dir() else []
+    used = {int(name.rsplit("-", 1)[1]) for name in taken if name.rsplit("-", 1)[1].isdigit()}
+    return parent / f"{stem}-{max(used, default=0) + 1}"

@@ -1,0 +1,1 @@
+"""8. Training: settings (`config`), the loop, evaluation, checkpoints; `entry` has `train` and `resume`."""

@@ -1,0 +1,64 @@
+"""Checkpoints: everything a run is, in one file, written atomically; the last two are kept.
+
+A file is a magic word, the SHA-256 of what follows, and torch's own format, which is read with `weights_only`, so
+that a checkpoint can hold data but no code. A damaged file is found by its digest, named, and the one before it is
+used.
+"""
+
+import hashlib
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from narrows.errors import NarrowsError
+from narrows.files import write_atomic
+
+MAGIC = b"narrows checkpoint 1\n"
+KEEP = 2
+
+
+def save_checkpoint(folder: Path, step: int, state: dict[str, Any]) -> Path:
+    """Write the state after `step` batches and remove all but the last two checkpoints."""
+    content = io.BytesIO()
+    torch.save(state, content)
+    payload = content.getvalue()
+    path = folder / f"batch-{step:09d}.ckpt"
+    write_atomic(path, MAGIC + hashlib.sha256(payload).digest() + payload)
+    for old in list_checkpoints(folder)[:-KEEP]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints, oldest first."""
+    return sorted(p for p in folder.glob("batch-*.ckpt") if re.fullmatch(r"batch-\d{9,}\.ckpt", p.name))
+
+
+def load_newest(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return the newest good state, and one line for each damaged file that had to be passed over."""
+    passed: list[str] = []
+    for path in reversed(list_checkpoints(folder)):
+        state = read_checkpoint(path)
+        if state is not None:
+            return state, passed
+        passed.append(f"the checkpoint {path} is damaged")
+    if passed:
+        raise NarrowsError(f"{'; '.join(passed)}; there is no good one before it, so this run cannot be resumed")
+    raise NarrowsError(f"{folder} holds no checkpoint: the run was stopped before its first; start it again")
+
+
+def read_checkpoint(path: Path) -> dict[str, Any] | None:
+    """Return a checkpoint's state, or None if the file is not whole."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    head = len(MAGIC) + 32
+    payload = content[head:]
+    if not content.startswith(MAGIC) or content[len(MAGIC) : head] != hashlib.sha256(payload).digest():
+        return None
+    state: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True, map_location="cpu")
+    return state

@@ -1,0 +1,20 @@
+"""What training tells whoever watches. How it looks is the report's matter; the default says nothing."""
+
+from narrows.runs import HeldOut, MetricRow
+from narrows.training.config import TrainConfig
+
+
+class Display:
+    """A silent listener; others override what they show."""
+
+    def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
+        """Training starts, or goes on, after `step` batches; `lines` say with what."""
+
+    def row(self, row: MetricRow) -> None:
+        """Another row of metrics was written."""
+
+    def kept(self, step: int, dims: int, validation: HeldOut) -> None:
+        """A smaller (or better) model met tau on the validation split and was saved."""
+
+    def end(self) -> None:
+        """Training stopped, for whatever reason."""

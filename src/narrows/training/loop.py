@@ -1,0 +1,253 @@
+"""8. The loop: batches, metrics, looks at the validation split, checkpoints, and the end.
+
+`Trainer` holds all state of a run. It is deterministic given its settings and data, and `state_dict` is everything
+it depends on, so that training through a checkpoint equals training in one go, bit for bit.
+"""
+
+import copy
+import math
+import platform
+import time
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import torch
+
+from narrows import _version
+from narrows.algorithm import Noise, draw_noise, make_optimiser
+from narrows.data import Batches, Data, split
+from narrows.errors import NarrowsError
+from narrows.model import VAE, save_model
+from narrows.runs import MetricRow, Result, RunFolder
+from narrows.training.checkpoint import save_checkpoint
+from narrows.training.config import TrainConfig, to_dict
+from narrows.training.display import Display
+from narrows.training.evaluate import evaluate
+from narrows.training.keeping import Kept
+from narrows.training.setup import fingerprint, make_accelerator, make_narrowing, moments, resolve
+from narrows.training.signals import Interrupted, StopRequest
+
+VALIDATION_NOISE, TEST_NOISE = 1, 2
+"""Seeds of the posterior samples in evaluations; fixed, so that evaluations can be compared."""
+
+
+class Trainer:
+    """One run: made from settings and data, it touches no file before `run`."""
+
+    def __init__(self, config: TrainConfig, data: Data, folder: RunFolder, display: Display) -> None:
+        config.check()
+        self.data, self.folder, self.display = data, folder, display
+        self.splits = split(data, config.split_seed)
+        self.batches = Batches(self.splits.train, config.batch, config.seed)
+        measured = moments(data.examples, self.splits.train)
+        self.config = resolve(config, data, measured)
+        self.tau = float(self.config.tau or 0.0)
+        self.accelerator = make_accelerator(self.config)
+
+        self.narrowing = make_narrowing(self.config, data, measured).to(self.accelerator.device)
+        self.model, self.constraint = self.narrowing.model, self.narrowing.constraint
+        self.optimiser = make_optimiser(self.narrowing, self.config.learning_rate)
+        self.wrapped, self.prepared = self.accelerator.prepare(self.narrowing, self.optimiser)
+        self.noise = torch.Generator(self.accelerator.device).manual_seed(self.config.seed)
+
+        self.fingerprint = fingerprint(data)
+        self.step = 0
+        self.seconds = 0.0
+        self.totals = torch.zeros(4, device=self.accelerator.device)
+        self.kept: Kept | None = None
+
+    def run(self) -> Result:
+        """Train to the last batch and certify the model; or stop at a signal, with a checkpoint."""
+        main = self.accelerator.is_main_process
+        if main and self.step == 0:
+            self.folder.create()
+            self.folder.write_config(to_dict(self.config))
+        self.display.begin(self.config, self.describe(), self.step)
+        started = time.perf_counter() - self.seconds
+        try:
+            with StopRequest() as stop:
+                while self.step < self.config.steps:
+                    self.train_batch()
+                    self.seconds = time.perf_counter() - started
+                    last = self.step == self.config.steps
+                    if self._due(self.config.log_every):
+                        self._log()
+                    if main and (self._due(self.config.eval_every) or last):
+                        self._validate()
+                    stopping = self._agree(stop)
+                    if main and (self._due(self.config.checkpoint_every) or last or stopping):
+                        save_checkpoint(self.folder.checkpoints, self.step, self.state_dict())
+                    if stopping and not last:
+                        raise Interrupted(self.step, self.folder.path, stopping)
+        finally:
+            self.display.end()
+        return self._finish()
+
+    def train_batch(self) -> None:
+        """One step of Algorithm 1 on the next batch, and its update."""
+        index = self.batches.next()
+        noise = draw_noise(len(index), self.config.n, self.noise, self.config.gate_noise)
+        x = self.data.examples.batch(self._own(index)).to(self.accelerator.device)
+        shared = self.config.gate_noise == "batch"
+        noise = Noise(self._own(noise.eps), noise.u if shared else self._own(noise.u))
+        loss, record = self.wrapped(x, noise)
+        self.accelerator.backward(loss)
+        self.prepared.step()
+        self.prepared.zero_grad()
+        self.constraint.project()
+        self.totals += torch.stack(record)
+        self.step += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything the run depends on."""
+        return {
+            "step": self.step,
+            "seconds": self.seconds,
+            "fingerprint": self.fingerprint,
+            "narrowing": self.narrowing.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "noise": self.noise.get_state(),
+            "batches": self.batches.state_dict(),
+            "totals": self.totals,
+            "kept": self.kept.state_dict() if self.kept else None,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Become the run that `state` was."""
+        if state["fingerprint"] != self.fingerprint:
+            raise NarrowsError(
+                f"the data {self.config.data} are not those this run was started with; nothing was changed"
+            )
+        self.narrowing.load_state_dict(state["narrowing"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.noise.set_state(state["noise"])
+        self.batches.load_state_dict(state["batches"])
+        self.totals.copy_(state["totals"])
+        self.kept = Kept.from_state_dict(state["kept"]) if state["kept"] else None
+        self.step, self.seconds = state["step"], state["seconds"]
+
+    def describe(self) -> list[str]:
+        """Say in a few lines what is trained, on what."""
+        c, s = self.config, self.splits
+        shape = "x".join(map(str, self.data.examples.shape))
+        weights = sum(p.numel() for p in self.model.parameters())
+        lines = [f"data: {self.data.name}, {len(self.data.examples):,} examples of {shape}"]
+        if self.data.note:
+            lines[0] += f" ({self.data.note})"
+        lines.append(f"split: {len(s.train):,} train, {len(s.validation):,} validation, {len(s.test):,} test")
+        lines.append(
+            f"model: {c.network}, width {c.width}, {c.n} latent dimensions, {weights:,} weights, "
+            f"on {self.accelerator.device}"
+        )
+        lines.append(f"promise: error <= {self.tau:g} an input ({self.tau / self._values():.3g} a value)")
+        return lines
+
+    def _own(self, rows: Any) -> Any:
+        """Return this process's share of a batch; all draw the same batch and noise, so the sum is one process's."""
+        if self.accelerator.num_processes == 1:
+            return rows
+        share = len(rows) // self.accelerator.num_processes
+        return rows[share * self.accelerator.process_index :][:share]
+
+    def _values(self) -> int:
+        return int(np.prod(self.data.examples.shape))
+
+    def _due(self, every: int) -> bool:
+        return self.step % every == 0
+
+    def _agree(self, stop: StopRequest) -> int:
+        """Return the signal that asked to stop, or 0; several processes agree at rows of metrics."""
+        if self.accelerator.num_processes == 1:
+            return stop.signal
+        if not self._due(self.config.log_every):
+            return 0
+        signals = self.accelerator.gather(torch.tensor([stop.signal], device=self.accelerator.device))
+        return int(signals.max())
+
+    def _log(self) -> None:
+        means = self.accelerator.reduce(self.totals, "mean").cpu() / self.config.log_every
+        self.totals.zero_()
+        error, hits, kl, loss = means.tolist()
+        if not all(map(math.isfinite, (error, kl, loss))):
+            raise NarrowsError(
+                f"training broke down: the error or loss is not a finite number near batch {self.step}; start again "
+                f"with a smaller --learning-rate than {self.config.learning_rate:g} (the folder keeps what there was)"
+            )
+        probability = self.model.gates.probability().detach()
+        row = MetricRow(
+            step=self.step,
+            error=error,
+            gate_sum=probability.sum().item(),
+            open=int((probability > 0.5).sum()),
+            multiplier=self.constraint.multiplier()[0].item(),
+            hits=hits,
+            kl=kl,
+            loss=loss,
+            seconds=self.seconds,
+        )
+        if self.accelerator.is_main_process:
+            self.folder.append_row(row)
+            self.display.row(row)
+
+    def _validate(self) -> None:
+        seen = evaluate(self.model, self.data.examples, self.splits.validation, VALIDATION_NOISE)
+        if not seen.meets(self.tau):
+            return
+        candidate = Kept.of(self.model, self.step, seen)
+        if candidate.beats(self.kept):
+            self.kept = candidate
+            self._save(self._narrowed(candidate), candidate, met=True)
+            self.display.kept(self.step, len(candidate.kept), seen)
+
+    def _narrowed(self, kept: Kept) -> VAE:
+        model = copy.deepcopy(self.model)
+        model.load_state_dict(kept.state)
+        return model.narrow(kept.kept).eval()
+
+    def _save(self, model: VAE, kept: Kept, met: bool) -> None:
+        about = {
+            "provisioned": self.config.n,
+            "tau": self.tau,
+            "met_on_validation": met,
+            "validation_error": kept.validation.error,
+            "step": kept.step,
+            "data": self.data.name,
+        }
+        save_model(model, self.folder.model, about)
+
+    def _finish(self) -> Result:
+        """Certify the kept model, or the last one if none met tau, on the test split, seen here for the first time."""
+        met = self.kept is not None
+        chosen = self.kept
+        if chosen is None:
+            seen = evaluate(self.model, self.data.examples, self.splits.validation, VALIDATION_NOISE)
+            chosen = Kept.of(self.model, self.step, seen)
+        model = self._narrowed(chosen)
+        heldout = evaluate(model, self.data.examples, self.splits.test, TEST_NOISE)
+        result = Result(
+            n=self.config.n,
+            dims=model.n,
+            kept=model.kept,
+            tau=self.tau,
+            values=self._values(),
+            heldout=heldout,
+            validation=chosen.validation,
+            met=met and heldout.meets(self.tau),
+            model="smallest that met tau" if met else "last",
+            model_step=chosen.step,
+            steps=self.step,
+            seconds=round(self.seconds, 3),
+            seed=self.config.seed,
+            versions=versions(),
+        )
+        if self.accelerator.is_main_process:
+            self._save(model, chosen, met)
+            self.folder.write_result(result)
+        return result
+
+
+def versions() -> dict[str, str]:
+    """Return the versions a result depends on."""
+    packages = {name: version(name) for name in ("torch", "numpy", "accelerate")}
+    return {"narrows": _version.__version__, "python": platform.python_version(), **packages}

@@ -1,0 +1,121 @@
+"""From settings and data to the parts of a run: everything that is decided before the first batch."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import accelerate
+import numpy as np
+import torch
+from torch import Tensor
+
+from narrows.algorithm import Narrowing
+from narrows.constraint import Geco, GecoConfig
+from narrows.data import Data, Examples
+from narrows.errors import NarrowsError
+from narrows.model import gated_vae
+from narrows.networks import NetworkConfig, has_conv_plan
+from narrows.training.config import TrainConfig
+
+PAPER_SETS = {"dsprites": 20.0}
+"""Named image sets that keep the paper's plain constraint, with the tau of its first experiment."""
+RELATIVE_SCALE = 20.0
+MOMENT_EXAMPLES = 20_000
+FINGERPRINT_EXAMPLES = 64
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean of each value and total variance (summed over values) of the training data."""
+
+    mean: Tensor
+    variance: float
+
+
+def moments(examples: Examples, index: np.ndarray) -> Moments:
+    """Measure the data from at most 20,000 evenly spaced examples."""
+    index = index[:: max(1, len(index) // MOMENT_EXAMPLES)]
+    total = torch.zeros(examples.shape, dtype=torch.float64)
+    squares = torch.zeros(examples.shape, dtype=torch.float64)
+    origin = examples.batch(index[:1])[0].double()  # an offset near the data keeps the variance exact
+    for chunk in np.array_split(index, max(1, len(index) // 500)):
+        x = examples.batch(chunk).double() - origin
+        total += x.sum(0)
+        squares += x.square().sum(0)
+    mean = total / len(index)
+    variance = (squares / len(index) - mean.square()).clamp(min=0).sum().item()
+    return Moments((mean + origin).float(), variance)
+
+
+def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
+    """Decide every `auto`, so that the stored settings say what was done."""
+    tau = config.tau if config.tau is not None else PAPER_SETS.get(data.name)
+    if tau is None:
+        raise NarrowsError(
+            f"--tau is needed for {data.name}: the largest squared error an input you accept; for scale, decoding "
+            f"everything to the mean has an error of {measured.variance:.4g}, so 5% of that is --tau "
+            f"{measured.variance * 0.05:.3g}"
+        )
+    shape = data.examples.shape
+    if config.network == "conv" and not has_conv_plan(shape):
+        raise NarrowsError(
+            f"--network conv is for 64x64 and 28x28 images; these examples are {'x'.join(map(str, shape))}; "
+            f"use --network mlp"
+        )
+    network = config.network
+    if network == "auto":
+        network = "conv" if has_conv_plan(shape) else "mlp"
+    constraint = config.constraint
+    if constraint == "auto":
+        constraint = "plain" if data.name in PAPER_SETS else "relative"
+    source = config.data if data.name in PAPER_SETS else str(_absolute(config.data))
+    return replace(config, data=source, tau=tau, network=network, constraint=constraint)
+
+
+def _absolute(source: str) -> str:
+    """Make a file's path absolute, keeping `::key`, so that a run can be resumed from anywhere."""
+    path, mark, key = source.partition("::")
+    return f"{Path(path).absolute()}{mark}{key}" if Path(path).exists() else source
+
+
+def make_narrowing(config: TrainConfig, data: Data, measured: Moments) -> Narrowing:
+    """Build the untrained model and its constraint. Initial weights depend on the seed alone."""
+    assert config.tau is not None
+    assert config.network != "auto"
+    shape = data.examples.shape
+    output = "sigmoid" if data.is_image and data.values == "unit" else "linear"
+    network = NetworkConfig(config.network, shape, config.n, config.width, output)  # type: ignore[arg-type]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        model = gated_vae(network)
+    if output == "linear":
+        spread = torch.tensor(measured.variance / measured.mean.numel()).sqrt().float()
+        model.scaling.fit(measured.mean, spread)
+    scale = RELATIVE_SCALE if config.constraint == "relative" else None
+    return Narrowing(model, Geco(config.tau, GecoConfig(relative_scale=scale)), config.estimator)
+
+
+def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:
+    """Ask accelerate for device, precision and processes."""
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available.get(config.device, True):
+        raise NarrowsError(f"--device {config.device} is not there on this machine; use --device cpu or auto")
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    accelerator = accelerate.Accelerator(
+        cpu=config.device == "cpu", mixed_precision="bf16" if config.precision == "bfloat16" else "no"
+    )
+    if config.batch % accelerator.num_processes:
+        raise NarrowsError(
+            f"--batch {config.batch} cannot be shared evenly among {accelerator.num_processes} processes"
+        )
+    return accelerator
+
+
+def fingerprint(data: Data) -> str:
+    """Return a digest of size, shape and some evenly spaced examples: the same data give the same."""
+    examples = data.examples
+    index = np.unique(np.linspace(0, len(examples) - 1, FINGERPRINT_EXAMPLES).astype(np.int64))
+    digest = hashlib.sha256(f"{len(examples)} {examples.shape}".encode())
+    digest.update(examples.batch(index).contiguous().numpy().tobytes())
+    return digest.hexdigest()
