@@ -61,7 +61,7 @@ class Narrowing(nn.Module):
         self.register_buffer("hit", torch.tensor(False))
 
     def forward(self, x: Tensor, noise: Noise) -> tuple[Tensor, StepRecord]:
-        """One evaluation of lines 3 to 26: the loss to differentiate, and the record."""
+        """One evaluation of lines 3 to 29: the loss to differentiate, and the record."""
         gates = self.model.gates
         hit = bool(self.hit)
         if hit:
@@ -74,16 +74,16 @@ class Narrowing(nn.Module):
         z = posterior.draw(noise.eps)  # line 11
         statistics: Statistics = []
         error = self._errors(x, self.model.decode(z, pair.second, record=statistics))  # line 13: E2
-        term = self.constraint(error)  # lines 14 to 19
+        term = self.constraint(error)  # lines 14 to 21
 
         kl = gated_kl(kl_elements(*posterior), pair.second.expand_as(z)).mean()
         meets = (term.violation.detach() <= 0).all(1).to(kl.dtype).mean()
-        loss = term.loss + kl  # line 20
+        loss = term.loss + kl  # line 22
         self._remember_hit(term.violation)
-        loss = loss + (meets * self.hit) * gates.probability().sum()  # lines 21 to 23
+        loss = loss + (meets * self.hit) * gates.probability().sum()  # lines 23 to 26
         record = StepRecord(error.detach()[:, 0].mean(), meets, kl.detach(), loss.detach())
 
-        if hit:  # lines 12 and 26: E1, and the estimated gradient of lambda' E
+        if hit:  # lines 12 and 29: E1, and the estimated gradient of lambda' E
             other = self._second_errors(x, z.detach(), pair, error.detach(), statistics)
             difference = ((other - error.detach()) * self.constraint.unit() * term.multiplier).sum(1)
             loss = loss + gates.surrogate(gates.gradient(difference, pair, self.estimator))

@@ -14,6 +14,7 @@ from cyclopts import App, CycloptsError, Parameter
 from cyclopts.config import Dict
 
 from narrows._version import __version__
+from narrows.allocator import keep_memory
 from narrows.errors import NarrowsError
 from narrows.runs import RunFolder
 from narrows.training.config import TrainConfig, config_from_dict, read_config_file
@@ -131,8 +132,10 @@ def _tell(folder: RunFolder) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command and return its exit code. Only as a program, not when called, it sets up the allocator."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        keep_memory()
     try:
         _use_config_file(tokens)
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")

@@ -50,7 +50,7 @@ class L0Gates(nn.Module):
         return self.logits.numel()
 
     def probability(self) -> Tensor:
-        """pi, (n,): differentiable; its sum is the L0 term (line 22)."""
+        """pi, (n,): differentiable; its sum is the L0 term (line 24)."""
         return torch.sigmoid(self.steepness * self.logits)
 
     def hard(self) -> Tensor:
@@ -69,7 +69,7 @@ class L0Gates(nn.Module):
         return GatePair(u, first, second)
 
     def gradient(self, difference: Tensor, pair: GatePair, estimator: Estimator = "arm") -> Tensor:
-        """Estimate dF/dgamma, (n,), from difference = F(nu1) - F(nu2), (batch,), averaged over the batch (line 26).
+        """Estimate dF/dgamma, (n,), from difference = F(nu1) - F(nu2), (batch,), averaged over the batch (line 29).
 
         With a single shared u the pair has one row and stands for the whole batch.
         """

@@ -159,6 +159,9 @@ class Decoder(nn.Module):
         """(batch, n) -> (batch, *shape), before `Scaling`."""
         raise NotImplementedError
 
+    def start_at(self, mean: Tensor) -> None:
+        """Set the last layer's bias so that the untrained decoder gives about this, (*shape), before `Scaling`."""
+
     def narrowed(self, kept: Sequence[int]) -> "Decoder":
         """Return a copy that takes only the kept dimensions."""
         return _with_layer(self, "stem", self.stem.weight[:, list(kept)], self.stem.bias)
@@ -213,6 +216,14 @@ class ConvDecoder(Decoder):
             UpsampleConv(channels[i], channels[i + 1], kernel) for i, kernel in enumerate(plan.up_kernels)
         )
 
+    @torch.no_grad()
+    def start_at(self, mean: Tensor) -> None:
+        """Set the last convolution's bias to the mean of each channel."""
+        last = self.convs[-1]
+        assert isinstance(last, UpsampleConv)
+        assert last.bias is not None
+        last.bias.copy_(mean.mean((1, 2)))
+
     def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
         """(batch, n) -> (batch, channels, height, width), before the sigmoid."""
         x = F.leaky_relu_(self.expand(F.leaky_relu_(self.stem(z), LEAK)), LEAK)
@@ -249,6 +260,11 @@ class MLPDecoder(Decoder):
         self.stem = nn.Linear(config.n, hidden)
         self.second = nn.Linear(hidden, hidden)
         self.last = nn.Linear(hidden, torch.Size(config.shape).numel())
+
+    @torch.no_grad()
+    def start_at(self, mean: Tensor) -> None:
+        """Set the last layer's bias to the mean of each value."""
+        self.last.bias.copy_(mean.flatten())
 
     def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
         """(batch, n) -> (batch, *shape)."""

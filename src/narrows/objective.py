@@ -22,7 +22,7 @@ def kl_elements(mean: Tensor, log_std: Tensor) -> Tensor:
 
 
 def gated_kl(kl: Tensor, gates: Tensor) -> Tensor:
-    """Mean over the open gates of the element-wise KL (line 20): (batch, n) twice -> (batch,).
+    """Mean over the open gates of the element-wise KL (line 22): (batch, n) twice -> (batch,).
 
     With all gates closed it is 0: the divisor is at least 1 (decision D3).
     """

@@ -85,6 +85,10 @@ class Result:
     """The saved model on the test split, seen once."""
     validation: HeldOut
     """The same model on the validation split, which chose it."""
+    best_error: float
+    """Smallest validation error seen while training, met or not; how near to tau the run came."""
+    best_dims: int
+    """Dimensions open when it was seen."""
     met: bool
     """True if the saved model met tau on validation and its test interval is within tau."""
     model: str

@@ -22,6 +22,7 @@ class PlainDisplay(Display):
         self.config = config
         self.pace = Pace(step)
         self.last = -PLAIN_SECONDS
+        self.waiting = ""
         for line in lines:
             print(line, flush=True)
         if step:
@@ -30,9 +31,15 @@ class PlainDisplay(Display):
     def row(self, row: MetricRow) -> None:
         """Print the row, if the last one is old enough."""
         speed = self.pace.tell(row.step)
-        if time.monotonic() - self.last >= PLAIN_SECONDS or row.step >= self.config.steps:
-            self.last = time.monotonic()
-            print(f"batch {row.step:,} of {self.config.steps:,}: {facts(row, self.config)}{speed}", flush=True)
+        self.waiting = f"batch {row.step:,} of {self.config.steps:,}: {facts(row, self.config)}{speed}"
+        if time.monotonic() - self.last >= PLAIN_SECONDS:
+            self.end()
+
+    def end(self) -> None:
+        """Print the last row, if it was not printed yet."""
+        if self.waiting:
+            print(self.waiting, flush=True)
+        self.last, self.waiting = time.monotonic(), ""
 
     def kept(self, step: int, dims: int, validation: HeldOut) -> None:
         """Print what was saved."""

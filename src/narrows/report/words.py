@@ -24,11 +24,10 @@ def _headline(result: Result) -> str:
     if result.met:
         return f"{result.dims} of {result.n} {dimensions} enough: tau is kept on data the model never saw"
     if result.model == "last":
-        best = result.validation
         return (
-            f"tau was not reached: error {best.error:.4g} with {result.dims} of {result.n} dimensions after "
-            f"{result.steps:,} batches (tau {result.tau:g}); raise tau or n, or train longer; "
-            f"the last model is saved, marked as such"
+            f"tau was not reached: best error {result.best_error:.4g} with {result.best_dims} of {result.n} dimensions "
+            f"(tau {result.tau:g}); raise tau or n, or train longer; the last model, of {result.dims} dimensions, is "
+            f"saved and marked as such"
         )
     return (
         f"{result.dims} of {result.n} {dimensions} kept, but tau is not certain: it was met on the validation split "

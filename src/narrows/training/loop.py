@@ -19,7 +19,7 @@ from narrows.algorithm import Noise, draw_noise, make_optimiser
 from narrows.data import Batches, Data, split
 from narrows.errors import NarrowsError
 from narrows.model import VAE, save_model
-from narrows.runs import MetricRow, Result, RunFolder
+from narrows.runs import HeldOut, MetricRow, Result, RunFolder
 from narrows.training.checkpoint import save_checkpoint
 from narrows.training.config import TrainConfig, to_dict
 from narrows.training.display import Display
@@ -56,6 +56,7 @@ class Trainer:
         self.seconds = 0.0
         self.totals = torch.zeros(4, device=self.accelerator.device)
         self.kept: Kept | None = None
+        self.best_error, self.best_dims = math.inf, self.config.n
 
     def run(self) -> Result:
         """Train to the last batch and certify the model; or stop at a signal, with a checkpoint."""
@@ -111,6 +112,7 @@ class Trainer:
             "batches": self.batches.state_dict(),
             "totals": self.totals,
             "kept": self.kept.state_dict() if self.kept else None,
+            "best": (self.best_error, self.best_dims),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -125,6 +127,7 @@ class Trainer:
         self.batches.load_state_dict(state["batches"])
         self.totals.copy_(state["totals"])
         self.kept = Kept.from_state_dict(state["kept"]) if state["kept"] else None
+        self.best_error, self.best_dims = state["best"]
         self.step, self.seconds = state["step"], state["seconds"]
 
     def describe(self) -> list[str]:
@@ -191,14 +194,20 @@ class Trainer:
             self.display.row(row)
 
     def _validate(self) -> None:
+        seen = self._look()
+        if seen.meets(self.tau):
+            candidate = Kept.of(self.model, self.step, seen)
+            if candidate.beats(self.kept):
+                self.kept = candidate
+                self._save(self._narrowed(candidate), candidate, met=True)
+                self.display.kept(self.step, len(candidate.kept), seen)
+
+    def _look(self) -> HeldOut:
+        """Measure the validation split."""
         seen = evaluate(self.model, self.data.examples, self.splits.validation, VALIDATION_NOISE)
-        if not seen.meets(self.tau):
-            return
-        candidate = Kept.of(self.model, self.step, seen)
-        if candidate.beats(self.kept):
-            self.kept = candidate
-            self._save(self._narrowed(candidate), candidate, met=True)
-            self.display.kept(self.step, len(candidate.kept), seen)
+        if seen.error < self.best_error:
+            self.best_error, self.best_dims = seen.error, len(self.model.gates.kept())
+        return seen
 
     def _narrowed(self, kept: Kept) -> VAE:
         model = copy.deepcopy(self.model)
@@ -221,8 +230,7 @@ class Trainer:
         met = self.kept is not None
         chosen = self.kept
         if chosen is None:
-            seen = evaluate(self.model, self.data.examples, self.splits.validation, VALIDATION_NOISE)
-            chosen = Kept.of(self.model, self.step, seen)
+            chosen = Kept.of(self.model, self.step, self._look())
         model = self._narrowed(chosen)
         heldout = evaluate(model, self.data.examples, self.splits.test, TEST_NOISE)
         result = Result(
@@ -233,6 +241,8 @@ class Trainer:
             values=self._values(),
             heldout=heldout,
             validation=chosen.validation,
+            best_error=self.best_error,
+            best_dims=self.best_dims,
             met=met and heldout.meets(self.tau),
             model="smallest that met tau" if met else "last",
             model_step=chosen.step,

@@ -11,15 +11,16 @@ from torch import Tensor
 
 from narrows.algorithm import Narrowing
 from narrows.constraint import Geco, GecoConfig
-from narrows.data import Data, Examples
+from narrows.data import SETS, Data, Examples
 from narrows.errors import NarrowsError
 from narrows.model import gated_vae
 from narrows.networks import NetworkConfig, has_conv_plan
 from narrows.training.config import TrainConfig
 
-PAPER_SETS = {"dsprites": 20.0}
-"""Named image sets that keep the paper's plain constraint, with the tau of its first experiment."""
-RELATIVE_SCALE = 20.0
+PAPER_TAU = {"dsprites": 20.0}
+"""The paper's image sets, which keep its plain constraint (decision D12), with the tau of its first experiment."""
+RELATIVE = GecoConfig(relative_scale=1.0, highest=100.0)
+"""Of the relative constraint: measured in docs/algorithm.md (decision D12)."""
 MOMENT_EXAMPLES = 20_000
 FINGERPRINT_EXAMPLES = 64
 
@@ -49,7 +50,7 @@ def moments(examples: Examples, index: np.ndarray) -> Moments:
 
 def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
     """Decide every `auto`, so that the stored settings say what was done."""
-    tau = config.tau if config.tau is not None else PAPER_SETS.get(data.name)
+    tau = config.tau if config.tau is not None else PAPER_TAU.get(config.data)
     if tau is None:
         raise NarrowsError(
             f"--tau is needed for {data.name}: the largest squared error an input you accept; for scale, decoding "
@@ -67,8 +68,8 @@ def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
         network = "conv" if has_conv_plan(shape) else "mlp"
     constraint = config.constraint
     if constraint == "auto":
-        constraint = "plain" if data.name in PAPER_SETS else "relative"
-    source = config.data if data.name in PAPER_SETS else str(_absolute(config.data))
+        constraint = "plain" if config.data in PAPER_TAU else "relative"
+    source = config.data if config.data in SETS else _absolute(config.data)
     return replace(config, data=source, tau=tau, network=network, constraint=constraint)
 
 
@@ -91,8 +92,10 @@ def make_narrowing(config: TrainConfig, data: Data, measured: Moments) -> Narrow
     if output == "linear":
         spread = torch.tensor(measured.variance / measured.mean.numel()).sqrt().float()
         model.scaling.fit(measured.mean, spread)
-    scale = RELATIVE_SCALE if config.constraint == "relative" else None
-    return Narrowing(model, Geco(config.tau, GecoConfig(relative_scale=scale)), config.estimator)
+    else:
+        model.decoder.start_at(torch.logit(measured.mean.clamp(0.01, 0.99)))
+    geco = RELATIVE if config.constraint == "relative" else GecoConfig()
+    return Narrowing(model, Geco(config.tau, geco), config.estimator)
 
 
 def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:

@@ -9,7 +9,7 @@ import numpy as np
 import platformdirs
 import pytest
 
-from narrows.data.cache import cache_folder, cached_array, write_whole
+from narrows.data.cache import cache_folder, cached_array
 
 MADE = np.arange(60, dtype=np.uint8).reshape(12, 5)
 FILE = "made-v1.npy"
@@ -82,20 +82,6 @@ def test_full_disk_leaves_nothing_behind(folder, monkeypatch):
     np.testing.assert_array_equal(array, MADE)
     assert where == f"kept in memory, since {folder} cannot be written (No space left on device)"
     assert os.listdir(folder) == []
-
-
-def test_an_interrupt_leaves_the_old_file(folder):
-    path = folder / "note.txt"
-    write_whole(path, lambda file: file.write(b"old"))
-
-    def interrupted(file):
-        file.write(b"ne")
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_whole(path, interrupted)
-    assert path.read_bytes() == b"old"
-    assert os.listdir(folder) == ["note.txt"]
 
 
 def test_two_makers_at_once_both_end_well(folder):

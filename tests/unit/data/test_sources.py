@@ -25,7 +25,7 @@ def test_npy_is_mapped_not_read(tmp_path):
     np.save(path, ARRAY)
     for source in (path, str(path)):
         data = load(source)
-        assert (data.name, data.values, data.test) == ("faces.npy", "unit", None)
+        assert (data.name, data.values, data.test) == ("faces", "unit", None)
         assert data.note == f"read from {path}"
         assert isinstance(data.examples.array.base, np.memmap)
         np.testing.assert_array_equal(data.examples.batch(np.arange(6)).permute(0, 2, 3, 1).numpy(), ARRAY)

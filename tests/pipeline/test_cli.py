@@ -1,0 +1,265 @@
+"""The command line as a user meets it: a whole run, its folder, and every bad input with one clear line."""
+
+import json
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from narrows._version import __version__
+from narrows.cli import main
+from narrows.model import load_model
+from narrows.runs import COLUMNS, RunFolder
+
+from .conftest import SMALL, command, run
+
+
+@pytest.fixture(scope="module")
+def finished(images, tmp_path_factory) -> tuple[RunFolder, str]:
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "one")
+    done = run("train", images, "--tau", 30, "--steps", 120, "--out", folder.path, *SMALL)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_a_run_leaves_everything_the_contract_names(finished):
+    folder, _ = finished
+    names = {p.name for p in folder.path.iterdir()}
+    assert names == {
+        "config.json", "metrics.csv", "result.json", "model.safetensors", "checkpoints", "curves.png", "curves.svg",
+    }  # fmt: skip
+    lines = folder.metrics.read_text().splitlines()
+    assert lines[0].split(",") == list(COLUMNS)
+    assert COLUMNS == ("step", "error", "gate_sum", "open", "lambda", "hits", "kl", "loss", "seconds")
+    assert [int(line.split(",")[0]) for line in lines[1:]] == list(range(7, 121, 7))
+    assert folder.figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_result_says_what_the_model_is(finished, images):
+    folder, stdout = finished
+    result = json.loads(folder.result.read_text())
+    for key in ("n", "dims", "kept", "tau", "heldout", "met", "steps", "seconds", "seed", "versions"):
+        assert key in result
+    assert set(result["heldout"]) == {"error", "low", "high", "error_at_mean", "count"}
+    assert result["heldout"]["count"] == 30
+    model = load_model(folder.model)
+    assert model.n == result["dims"] == len(result["kept"])
+    assert f"model:  {folder.model}" in stdout
+    assert f"figure: {folder.figure}" in stdout
+    # The certificate can be repeated from the files alone: the same split, the saved model.
+    from narrows.data import load, split
+    from narrows.training.evaluate import evaluate
+
+    data = load(images)
+    again = evaluate(model, data.examples, split(data, 0).test, seed=2)
+    assert again.error == pytest.approx(result["heldout"]["error"], rel=1e-5)
+
+
+def test_show_repeats_the_answer(finished):
+    folder, stdout = finished
+    shown = run("show", folder.path)
+    assert shown.returncode == 0
+    assert shown.stdout.splitlines()[0] in stdout
+    assert json.loads(run("show", folder.path, "--json").stdout) == json.loads(folder.result.read_text())
+
+
+def test_the_stored_config_starts_the_same_run_again(finished, tmp_path):
+    folder, _ = finished
+    assert main(["train", "--config", str(folder.config), "--out", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again" / "model.safetensors").read_bytes() == folder.model.read_bytes()
+
+
+def test_the_command_line_wins_over_the_config_file(images, tmp_path):
+    (tmp_path / "c.toml").write_text('tau = 40\nsteps = 5\nn = 3\nbatch = 16\nwidth = 2\ndevice = "cpu"\n')
+    done = main(["train", str(images), "--config", str(tmp_path / "c.toml"), "--n", "2", "--out", str(tmp_path / "r")])
+    assert done == 0
+    config = RunFolder(tmp_path / "r").read_config()
+    assert (config["tau"], config["steps"], config["n"]) == (40, 5, 2)
+
+
+def test_tau_that_cannot_be_reached_is_said_plainly_and_the_last_model_saved(images, tmp_path, capsys):
+    assert main(["train", str(images), "--tau", "0.001", "--steps", "20", "--out", str(tmp_path / "r"), *SMALL]) == 0
+    out = capsys.readouterr().out
+    assert "tau was not reached: best error" in out
+    assert "with 4 of 4 dimensions" in out
+    assert "raise tau or n, or train longer" in out
+    result = RunFolder(tmp_path / "r").read_result()
+    assert (result.met, result.model) == (False, "last")
+    assert load_model(tmp_path / "r" / "model.safetensors").n == 4
+
+
+def test_a_constant_set_needs_no_dimension_and_does_not_break(tmp_path):
+    np.save(tmp_path / "flat.npy", np.full((200, 6), 0.25, np.float32))
+    assert (
+        main(
+            ["train", str(tmp_path / "flat.npy"), "--tau", "0.1", "--steps", "40", "--out", str(tmp_path / "r"), *SMALL]
+        )
+        == 0
+    )
+    assert RunFolder(tmp_path / "r").read_result().met
+
+
+def test_values_of_any_size_are_standardised_inside(tmp_path):
+    rng = np.random.default_rng(0)
+    x = (5000 + 300 * rng.standard_normal((400, 2)) @ rng.standard_normal((2, 6))).astype(np.float32)
+    np.save(tmp_path / "big.npy", x)
+    arguments = ["train", str(tmp_path / "big.npy"), "--values", "any", "--tau", "3e5", "--steps", "200"]
+    assert main([*arguments, "--out", str(tmp_path / "r"), *SMALL]) == 0
+    assert RunFolder(tmp_path / "r").read_result().met
+    model = load_model(tmp_path / "r" / "model.safetensors")
+    assert abs(model.reconstruct(torch.from_numpy(x[:50])).mean().item() - 5000) < 300
+
+
+def test_default_folders_are_numbered(images, tmp_path):
+    for number in (1, 2):
+        done = run("train", images, "--tau", 30, "--steps", 2, *SMALL, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "runs" / f"squares-{number}" / "result.json").exists()
+
+
+def test_version_and_help(capsys):
+    assert main(["--version"]) == 0
+    assert __version__ in capsys.readouterr().out
+    assert main(["train", "--help"]) == 0
+    text = capsys.readouterr().out
+    for option in (
+        "tau", "n", "steps", "batch", "width", "recipe", "estimator", "seed", "out", "threads", "device", "config",
+    ):  # fmt: skip
+        assert f"--{option}" in text
+    assert "narrows train my.npy --tau 20" in text
+
+
+def test_help_does_not_load_torch():
+    code = "import sys; from narrows.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    done = subprocess.run([command()[0], "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_terminal_gets_a_live_display(images, tmp_path):
+    ours, theirs = pty.openpty()
+    arguments = ("train", images, "--tau", 30, "--steps", 40, "--out", tmp_path / "r", *SMALL)
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    process = subprocess.Popen(command(*arguments), stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(ours)
+    assert process.wait() == 0
+    text = seen.decode(errors="replace")
+    for fact in ("of 40", "error", "tau 30", "open", "lambda", "hits", "batches/s"):
+        assert fact in text
+
+
+def save(path: Path, array: object) -> str:
+    np.save(path, array, allow_pickle=True)
+    return str(path)
+
+
+GOOD = np.random.default_rng(0).random((200, 6)).astype(np.float32)
+
+
+def poison(value: float) -> np.ndarray:
+    array = GOOD.copy()
+    array[7, 2] = value
+    return array
+
+
+BAD_INPUT = {
+    "no such file": (lambda t: ["missing.npy"], "no such file or set: 'missing.npy'"),
+    "wrong dtype": (lambda t: [save(t / "x.npy", GOOD.astype(np.int64))], "dtype int64 is not accepted"),
+    "pickled objects": (lambda t: [save(t / "x.npy", np.array([{}], object))], "dtype object is not accepted"),
+    "NaN": (lambda t: [save(t / "x.npy", poison(np.nan))], "NaN or infinite, first in example 7"),
+    "infinite": (lambda t: [save(t / "x.npy", poison(np.inf))], "NaN or infinite, first in example 7"),
+    "outside [0, 1]": (lambda t: [save(t / "x.npy", poison(3.5))], "outside [0, 1]"),
+    "empty array": (lambda t: [save(t / "x.npy", GOOD[:0])], "is empty"),
+    "wrong rank": (lambda t: [save(t / "x.npy", GOOD[0])], "rank 1"),
+    "fewer than a batch": (lambda t: [save(t / "x.npy", GOOD[:40])], "batch"),
+    "not a npy": (lambda t: [str(_text(t / "x.npy"))], "damaged or not a .npy file"),
+    "no tau": (lambda t: [save(t / "x.npy", GOOD), "--tau="], "--tau"),
+    "tau zero": (lambda t: ["--tau", "0"], "--tau must be a number above 0"),
+    "tau negative": (lambda t: ["--tau", "-3"], "--tau must be a number above 0"),
+    "tau nan": (lambda t: ["--tau", "nan"], "--tau must be a number above 0"),
+    "tau text": (lambda t: ["--tau", "low"], "--tau"),
+    "n zero": (lambda t: ["--n", "0"], "--n must be at least 1; it is 0"),
+    "steps zero": (lambda t: ["--steps", "0"], "--steps must be at least 1"),
+    "batch zero": (lambda t: ["--batch", "0"], "--batch must be at least 1"),
+    "learning rate": (lambda t: ["--learning-rate", "0"], "--learning-rate must be a number above 0"),
+    "seed": (lambda t: ["--seed", "-1"], "--seed must be between 0"),
+    "unknown recipe": (lambda t: ["--recipe", "magic"], 'Invalid value "magic" for --recipe'),
+    "unknown option": (lambda t: ["--tua", "3"], "--tua"),
+    "unknown device": (lambda t: [save(t / "x.npy", GOOD), "--device", "mps"], "--device mps is not there"),
+    "conv on vectors": (lambda t: [save(t / "x.npy", GOOD), "--network", "conv"], "--network conv is for 64x64"),
+    "no config file": (lambda t: ["--config", str(t / "no.toml")], "cannot read the config file"),
+    "bad config file": (lambda t: ["--config", str(_text(t / "c.toml"))], "is not valid toml"),
+    "bad config name": (lambda t: ["--config", str(_text(t / "c.toml", "taw = 3"))], "did you mean 'tau'?"),
+    "bad config value": (lambda t: ["--config", str(_text(t / "c.toml", 'n = "x"'))], "n"),
+}
+
+
+def _text(path: Path, content: str = "not = = what it says") -> Path:
+    path.write_text(content)
+    return path
+
+
+@pytest.mark.parametrize("name", BAD_INPUT)
+def test_bad_input_gets_one_clear_line_and_exit_code_2(name, tmp_path, capsys):
+    make, expected = BAD_INPUT[name]
+    arguments = make(tmp_path)
+    out = tmp_path / "out"
+    defaults = [] if any(a.startswith(("--tau", "--config")) for a in arguments) else ["--tau", "0.1"]
+    code = main(["train", *arguments, *defaults, "--out", str(out)])
+    captured = capsys.readouterr()
+    assert code == 2
+    assert captured.err.startswith("narrows: error: ")
+    assert captured.err.count("\n") == 1
+    assert expected in captured.err
+    assert not out.exists(), "nothing may be left behind"
+
+
+def test_own_data_without_tau_says_what_a_sensible_one_is(tmp_path, capsys):
+    assert main(["train", save(tmp_path / "x.npy", GOOD), "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert "--tau is needed for x" in error
+    assert "decoding everything to the mean has an error of 0.5" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_existing_run_is_never_overwritten(finished, images, capsys):
+    folder, _ = finished
+    before = {p: p.read_bytes() for p in folder.path.rglob("*") if p.is_file()}
+    assert main(["train", str(images), "--tau", "30", "--steps", "2", "--out", str(folder.path), *SMALL]) == 2
+    error = capsys.readouterr().err
+    assert "exists and is not empty" in error
+    assert f"narrows resume {folder.path}" in error
+    assert {p: p.read_bytes() for p in folder.path.rglob("*") if p.is_file()} == before
+
+
+def test_an_unwritable_out_folder(images, tmp_path, capsys):
+    (tmp_path / "file").write_text("in the way")
+    assert (
+        main(["train", str(images), "--tau", "30", "--steps", "2", "--out", str(tmp_path / "file" / "run"), *SMALL])
+        == 2
+    )
+    error = capsys.readouterr().err
+    assert f"cannot write the run folder {tmp_path / 'file' / 'run'}" in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["resume", "show"])
+def test_a_folder_that_is_no_run(verb, tmp_path, capsys):
+    assert main([verb, str(tmp_path)]) == 2
+    assert f"{tmp_path} is no run folder" in capsys.readouterr().err
+    (tmp_path / "config.json").write_text("{half")
+    assert main([verb, str(tmp_path)]) == 2
+    assert "is damaged" in capsys.readouterr().err

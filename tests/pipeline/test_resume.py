@@ -1,0 +1,161 @@
+"""Training through a checkpoint equals training in one go, bit for bit, however the run was stopped."""
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import asdict
+
+import pytest
+import torch
+
+from narrows.cli import main
+from narrows.runs import RunFolder
+from narrows.training.checkpoint import list_checkpoints, read_checkpoint
+
+from .conftest import SMALL, command, run
+
+TAU = 180
+
+
+def final_state(folder: RunFolder) -> dict:
+    state = read_checkpoint(list_checkpoints(folder.checkpoints)[-1])
+    assert state is not None
+    del state["seconds"]
+    return state
+
+
+def assert_same(a: object, b: object, where: str = "state") -> None:
+    """Equal to the last bit, through dicts, lists and tensors."""
+    assert type(a) is type(b), where
+    if isinstance(a, dict):
+        assert a.keys() == b.keys(), where
+        for key in a:
+            assert_same(a[key], b[key], f"{where}.{key}")
+    elif isinstance(a, list | tuple):
+        assert len(a) == len(b), where
+        for i, (left, right) in enumerate(zip(a, b, strict=True)):
+            assert_same(left, right, f"{where}[{i}]")
+    elif isinstance(a, torch.Tensor):
+        assert torch.equal(a, b), where
+    else:
+        assert a == b, where
+
+
+def assert_same_run(a: RunFolder, b: RunFolder) -> None:
+    assert_same(final_state(a), final_state(b))
+    assert a.model.read_bytes() == b.model.read_bytes()
+    for left, right in zip(a.read_rows(), b.read_rows(), strict=True):
+        assert {**asdict(left), "seconds": 0} == {**asdict(right), "seconds": 0}
+    first, second = a.read_result(), b.read_result()
+    assert first.heldout == second.heldout
+    assert (first.dims, first.kept, first.model_step) == (second.dims, second.kept, second.model_step)
+
+
+def whole_run(images, out, steps) -> RunFolder:
+    assert main(["train", str(images), "--tau", str(TAU), "--steps", str(steps), "--out", str(out), *SMALL]) == 0
+    return RunFolder(out)
+
+
+@pytest.mark.parametrize(("estimator", "noise"), [("arm", "example"), ("disarm", "batch")])
+def test_40_and_40_batches_equal_80(images, tmp_path, estimator, noise):
+    extra = ["--estimator", estimator, "--gate-noise", noise, *SMALL]
+    start = ["train", str(images), "--tau", str(TAU)]
+    assert main([*start, "--steps", "80", "--out", str(tmp_path / "whole"), *extra]) == 0
+    assert main([*start, "--steps", "40", "--out", str(tmp_path / "parts"), *extra]) == 0
+    assert main(["resume", str(tmp_path / "parts"), "--steps", "80"]) == 0
+    whole, parts = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "parts")
+    assert_same_run(whole, parts)
+    state = final_state(whole)
+    assert state["narrowing"]["hit"], "the gates never started to be sampled: the comparison would be too easy"
+    assert state["kept"] is not None
+
+
+def start_and_wait_for_checkpoint(images, out, steps) -> subprocess.Popen:
+    arguments = ("train", images, "--tau", TAU, "--steps", steps, "--out", out, *SMALL)
+    process = subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    folder = RunFolder(out)
+    while not (folder.checkpoints.is_dir() and list_checkpoints(folder.checkpoints)):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+    return process
+
+
+def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path):
+    steps = 600
+    whole = whole_run(images, tmp_path / "whole", steps)
+    process = start_and_wait_for_checkpoint(images, tmp_path / "killed", steps)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    killed = RunFolder(tmp_path / "killed")
+    assert killed.read_result() is None
+    shown = run("show", killed.path)
+    assert shown.returncode == 0
+    assert "has not ended" in shown.stdout
+    resumed = run("resume", killed.path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(whole, killed)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_finishes_the_batch_writes_a_checkpoint_and_says_how_to_go_on(images, tmp_path, number):
+    steps = 600
+    whole = whole_run(images, tmp_path / "whole", steps)
+    out = tmp_path / "stopped"
+    process = start_and_wait_for_checkpoint(images, out, steps)
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert f"go on with: narrows resume {out}" in stdout
+    assert "Traceback" not in stderr
+    last = list_checkpoints(RunFolder(out).checkpoints)[-1]
+    assert f"stopped by {number.name} after batch {int(last.stem.split('-')[1])}" in stdout
+    assert run("resume", out).returncode == 0
+    assert_same_run(whole, RunFolder(out))
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(images, tmp_path, capsys):
+    whole = whole_run(images, tmp_path / "whole", 120)
+    parts = whole_run(images, tmp_path / "parts", 80)
+    newest = list_checkpoints(parts.checkpoints)[-1]
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes(content)
+    assert main(["resume", str(parts.path), "--steps", "120"]) == 0
+    assert f"the checkpoint {newest} is damaged; the one before it was used" in capsys.readouterr().err
+    assert_same_run(whole, parts)
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_is_refused(images, tmp_path, capsys):
+    folder = whole_run(images, tmp_path / "run", 80)
+    for path in list_checkpoints(folder.checkpoints):
+        path.write_bytes(path.read_bytes()[:100])
+    assert main(["resume", str(folder.path), "--steps", "120"]) == 2
+    error = capsys.readouterr().err
+    assert all(str(path) in error for path in list_checkpoints(folder.checkpoints))
+    assert error.count("\n") == 1
+
+
+def test_only_the_last_two_checkpoints_are_kept_and_nothing_half_written(images, tmp_path):
+    folder = whole_run(images, tmp_path / "run", 200)
+    assert [p.name for p in sorted(folder.checkpoints.iterdir())] == ["batch-000000160.ckpt", "batch-000000200.ckpt"]
+    assert not [name for _, _, names in os.walk(folder.path) for name in names if name.endswith(".part")]
+
+
+def test_resume_refuses_other_data(images, tmp_path, capsys):
+    import numpy as np
+
+    copy = tmp_path / "mine.npy"
+    np.save(copy, np.load(images))
+    folder = whole_run(copy, tmp_path / "run", 40)
+    np.save(copy, np.load(images)[::-1])
+    assert main(["resume", str(folder.path), "--steps", "80"]) == 2
+    assert "are not those this run was started with" in capsys.readouterr().err
+
+
+def test_a_finished_run_is_shown_again_not_trained(images, tmp_path, capsys):
+    folder = whole_run(images, tmp_path / "run", 40)
+    before = folder.result.read_bytes()
+    assert main(["resume", str(folder.path)]) == 0
+    assert folder.result.read_bytes() == before

@@ -1,0 +1,12 @@
+"""The allocator's settings can be asked for anywhere, and say whether they took."""
+
+import subprocess
+import sys
+
+
+def test_asking_is_harmless():
+    code = "from narrows.allocator import keep_memory; print(keep_memory()); print(bytearray(10**8)[-1])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0] in ("True", "False")
+    assert done.stdout.splitlines()[1] == "0"

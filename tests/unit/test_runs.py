@@ -1,0 +1,66 @@
+"""The run folder's contract: rows and results survive the trip through their files."""
+
+import math
+
+import pytest
+
+from narrows.errors import NarrowsError
+from narrows.runs import HeldOut, MetricRow, Result, RunFolder, new_run_path
+
+
+def row(step: int) -> MetricRow:
+    return MetricRow(step, 20.5, 9.25, 9, 0.125, 0.5, 1.5, -3.0, 12.0)
+
+
+def test_rows_round_trip_and_are_truncated_to_a_batch(tmp_path):
+    folder = RunFolder(tmp_path)
+    for step in (50, 100, 150):
+        folder.append_row(row(step))
+    assert folder.read_rows() == [row(50), row(100), row(150)]
+    folder.truncate_rows(120)
+    assert folder.read_rows() == [row(50), row(100)]
+    folder.append_row(row(150))
+    assert folder.read_rows() == [row(50), row(100), row(150)]
+
+
+def test_a_row_cut_off_by_a_crash_is_left_out(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.append_row(row(50))
+    with folder.metrics.open("a") as file:
+        file.write("100,20.5,9.25,9,0.125,0.5,1.5,-3,1")
+    assert folder.read_rows() == [row(50)]
+
+
+def test_truncating_before_any_row_leaves_a_file_that_can_be_appended_to(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.truncate_rows(0)
+    folder.append_row(row(50))
+    assert folder.read_rows() == [row(50)]
+
+
+def test_a_result_round_trips(tmp_path):
+    held = HeldOut(19.5, 19.25, 19.75, 15.0, 1000)
+    result = Result(
+        n=10, dims=2, kept=[1, 7], tau=20.0, values=4096, heldout=held, validation=held, best_error=19.0, best_dims=3,
+        met=True, model="smallest that met tau", model_step=500, steps=1000, seconds=1.5, seed=0, versions={"a": "1"},
+    )  # fmt: skip
+    assert Result.from_json(result.to_json()) == result
+
+
+def test_an_error_is_within_tau_only_if_its_interval_is():
+    assert HeldOut(19.0, 18.0, 20.0, 0, 10).meets(20.0)
+    assert not HeldOut(19.0, 17.9, 20.1, 0, 10).meets(20.0)
+    assert not HeldOut(math.nan, math.nan, math.nan, 0, 10).meets(20.0)
+
+
+def test_a_damaged_result_is_named(tmp_path):
+    (tmp_path / "result.json").write_text('{"n": 10}')
+    with pytest.raises(NarrowsError, match=r"result\.json is damaged"):
+        RunFolder(tmp_path).read_result()
+
+
+def test_the_next_free_folder(tmp_path):
+    assert new_run_path(tmp_path / "runs", "a").name == "a-1"
+    for name in ("a-1", "a-3", "a-x", "b-9"):
+        (tmp_path / name).mkdir()
+    assert new_run_path(tmp_path, "a").name == "a-4"

@@ -1,0 +1,115 @@
+"""Settings, starting values, which model is kept, and checkpoints on their own."""
+
+import numpy as np
+import pytest
+import torch
+
+from narrows.data import Data, from_array
+from narrows.errors import NarrowsError
+from narrows.runs import HeldOut
+from narrows.training.checkpoint import list_checkpoints, load_newest, read_checkpoint, save_checkpoint
+from narrows.training.config import TrainConfig, config_from_dict, to_dict
+from narrows.training.keeping import Kept
+from narrows.training.setup import fingerprint, make_narrowing, moments, resolve
+
+
+def vectors(count: int = 500, scale: float = 1.0, shift: float = 0.0) -> Data:
+    x = np.random.default_rng(0).normal(shift, scale, (count, 5)).astype(np.float32)
+    return from_array(x, values="any")
+
+
+def kept(dims: int, error: float) -> Kept:
+    return Kept(list(range(dims)), 1, HeldOut(error, error, error, error, 1), {})
+
+
+def test_fewer_dimensions_win_and_then_the_smaller_error():
+    assert kept(5, 19).beats(None)
+    assert kept(4, 19.9).beats(kept(5, 1.0))
+    assert kept(5, 18).beats(kept(5, 19))
+    assert not kept(5, 19).beats(kept(5, 19))
+    assert not kept(6, 1).beats(kept(5, 19))
+
+
+def test_settings_round_trip_and_unknown_ones_are_refused():
+    config = TrainConfig(tau=3.0, n=7)
+    assert config_from_dict(to_dict(config), "here") == config
+    with pytest.raises(NarrowsError, match=r"here has a setting that does not exist: 'stepz'; did you mean 'steps'"):
+        config_from_dict({"stepz": 3}, "here")
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1.0, 0.0), (1e3, 1e5), (1e-3, 0.5)])
+def test_moments_are_numpys(scale, shift):
+    data = vectors(3000, scale, shift)
+    measured = moments(data.examples, np.arange(3000))
+    x = data.examples.batch(np.arange(3000)).double()
+    torch.testing.assert_close(measured.mean.double(), x.mean(0), rtol=1e-6, atol=0)
+    assert measured.variance == pytest.approx(x.var(0, correction=0).sum().item(), rel=1e-3)
+
+
+def test_the_model_starts_at_the_datas_mean():
+    """Decision D15: before training, an image model's error is near the data's variance, not that of grey."""
+    images = np.zeros((200, 28, 28), np.float32)
+    images[:, 3:6, 3:6] = 1.0
+    data = from_array(images)
+    measured = moments(data.examples, np.arange(200))
+    config = resolve(TrainConfig(tau=1.0, width=4), data, measured)
+    x = data.examples.batch(np.arange(50))
+    with torch.no_grad():
+        out = make_narrowing(config, data, measured).model.eval().reconstruct(x)
+    assert (out.mean() - x.mean()).abs() < 0.03
+
+
+def test_auto_is_decided_and_stored():
+    data = vectors()
+    config = resolve(TrainConfig(tau=1.0, data="mine.npy"), data, moments(data.examples, np.arange(500)))
+    assert (config.network, config.constraint) == ("mlp", "relative")
+
+
+def test_the_fingerprint_tells_data_apart():
+    assert fingerprint(vectors()) == fingerprint(vectors())
+    assert fingerprint(vectors()) != fingerprint(vectors(scale=2.0))
+    assert fingerprint(vectors()) != fingerprint(vectors(499))
+
+
+def test_the_initial_weights_depend_on_the_seed_alone():
+    data = vectors()
+    measured = moments(data.examples, np.arange(500))
+    torch.manual_seed(99)
+    before = torch.get_rng_state()
+    states = []
+    for seed in (1, 1, 2):
+        config = resolve(TrainConfig(tau=1.0, seed=seed), data, measured)
+        states.append(make_narrowing(config, data, measured).model.encoder.head.weight)
+        torch.rand(3)
+    assert torch.equal(states[0], states[1])
+    assert not torch.equal(states[0], states[2])
+    torch.set_rng_state(before)
+
+
+def test_a_checkpoint_round_trips_and_any_flipped_byte_is_found(tmp_path):
+    state = {"step": 3, "tensor": torch.arange(5.0), "best": (1.5, 2)}
+    path = save_checkpoint(tmp_path, 3, state)
+    loaded = read_checkpoint(path)
+    assert loaded["step"] == 3
+    assert torch.equal(loaded["tensor"], state["tensor"])
+    whole = path.read_bytes()
+    for position in range(0, len(whole), 97):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
+        assert read_checkpoint(path) is None
+    path.write_bytes(whole[:-1])
+    assert read_checkpoint(path) is None
+
+
+def test_the_newest_good_checkpoint_is_used(tmp_path):
+    for step in (10, 20, 30):
+        save_checkpoint(tmp_path, step, {"step": step})
+    assert [p.name for p in list_checkpoints(tmp_path)] == ["batch-000000020.ckpt", "batch-000000030.ckpt"]
+    list_checkpoints(tmp_path)[-1].write_bytes(b"")
+    state, passed = load_newest(tmp_path)
+    assert state["step"] == 20
+    assert passed == [f"the checkpoint {tmp_path / 'batch-000000030.ckpt'} is damaged"]
+
+
+def test_a_folder_without_checkpoints_says_so(tmp_path):
+    with pytest.raises(NarrowsError, match="holds no checkpoint"):
+        load_newest(tmp_path)
