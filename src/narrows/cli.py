@@ -113,20 +113,23 @@ def show(run: Path, /, *, json: bool = False) -> int:
     if result is None:
         print(words.progress(folder, settings.steps, folder.read_rows()))
     else:
-        print(result.to_json().rstrip() if json else words.answer(result))
+        print(result.to_json().rstrip() if json else words.full_answer(result, folder))
     return 0
 
 
 def _tell(folder: RunFolder) -> None:
-    """Draw the curves and print the answer and where everything is."""
+    """Draw the curves and print the answer and where everything is; of several processes only the first does."""
     from narrows.report.curves import draw_curves
-    from narrows.report.words import answer
+    from narrows.report.live import is_first_process
+    from narrows.report.words import full_answer
 
+    if not is_first_process():
+        return
     result = folder.read_result()
     figure = draw_curves(folder)
     print()
     if result is not None:
-        print(answer(result))
+        print(full_answer(result, folder))
     print(f"model:  {folder.model}")
     print(f"figure: {figure}")
 

@@ -1,5 +1,6 @@
 """Watching a run: a live line in a terminal, plain lines now and then anywhere else."""
 
+import os
 import sys
 import time
 
@@ -108,6 +109,13 @@ def kept_line(step: int, dims: int, validation: HeldOut, config: TrainConfig) ->
     )
 
 
+def is_first_process() -> bool:
+    """Tell whether this process speaks for all of a run's (the variable is that of torchrun and accelerate)."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def make_display() -> Display:
-    """Return the live display on a terminal, the plain one elsewhere."""
+    """Return the live display on a terminal, the plain one elsewhere, a silent one in all processes but the first."""
+    if not is_first_process():
+        return Display()
     return LiveDisplay() if sys.stdout.isatty() else PlainDisplay()

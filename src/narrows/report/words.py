@@ -2,6 +2,9 @@
 
 from narrows.runs import HeldOut, MetricRow, Result, RunFolder
 
+SLACK = 0.9
+"""Below this share of tau there is room for the gates to go on closing."""
+
 
 def answer(result: Result) -> str:
     """Say what was found, in a few plain lines."""
@@ -20,7 +23,7 @@ def answer(result: Result) -> str:
 
 
 def _headline(result: Result) -> str:
-    dimensions = "dimension is" if result.dims == 1 else "dimensions are"
+    dimensions = "dimensions is" if result.dims == 1 else "dimensions are"
     if result.met:
         return f"{result.dims} of {result.n} {dimensions} enough: tau is kept on data the model never saw"
     if result.model == "last":
@@ -38,6 +41,25 @@ def _headline(result: Result) -> str:
 
 def _interval(held: HeldOut) -> str:
     return f"{held.error:.4g}, 95% up to {held.high:.4g}"
+
+
+def full_answer(result: Result, folder: RunFolder) -> str:
+    """Return the answer, and the hint if there is one."""
+    advice = hint(result, folder.read_rows(), folder)
+    return answer(result) + (f"\n{advice}" if advice else "")
+
+
+def hint(result: Result, rows: list[MetricRow], folder: RunFolder) -> str | None:
+    """Say so when training ended with room under tau, or between two sizes: the answer may not be the last word."""
+    if not rows or result.model == "last":
+        return None
+    row = rows[-1]
+    go_on = f"more batches may close more: narrows resume {folder.path} --steps {2 * result.steps}"
+    if row.open < result.dims:
+        return f"training ended with {row.open} gates open, not yet within tau; {go_on}"
+    if row.error < SLACK * result.tau:
+        return f"training ended with the error at {row.error / result.tau:.0%} of tau; {go_on}"
+    return None
 
 
 def progress(folder: RunFolder, steps: int, rows: list[MetricRow]) -> str:

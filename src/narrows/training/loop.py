@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate.utils import broadcast_object_list
 
 from narrows import _version
 from narrows.algorithm import Noise, draw_noise, make_optimiser
@@ -226,7 +227,14 @@ class Trainer:
         save_model(model, self.folder.model, about)
 
     def _finish(self) -> Result:
-        """Certify the kept model, or the last one if none met tau, on the test split, seen here for the first time."""
+        """Certify on the first process, and let all have the answer."""
+        answers = [self._certify() if self.accelerator.is_main_process else None]
+        (result,) = broadcast_object_list(answers) if self.accelerator.num_processes > 1 else answers
+        assert result is not None
+        return result
+
+    def _certify(self) -> Result:
+        """Measure the kept model, or the last one if none met tau, on the test split, seen here for the first time."""
         met = self.kept is not None
         chosen = self.kept
         if chosen is None:
@@ -251,9 +259,8 @@ class Trainer:
             seed=self.config.seed,
             versions=versions(),
         )
-        if self.accelerator.is_main_process:
-            self._save(model, chosen, met)
-            self.folder.write_result(result)
+        self._save(model, chosen, met)
+        self.folder.write_result(result)
         return result
 
 

@@ -1,0 +1,68 @@
+"""The answer in words says what the numbers say."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from narrows.report.words import answer, hint, progress
+from narrows.runs import HeldOut, MetricRow, Result, RunFolder
+
+HELD = HeldOut(19.5, 19.25, 19.75, 15.0, 10_000)
+RESULT = Result(
+    n=10, dims=5, kept=[0, 1, 2, 3, 4], tau=20.0, values=4096, heldout=HELD, validation=HELD, best_error=14.0,
+    best_dims=9, met=True, model="smallest that met tau", model_step=4500, steps=5000, seconds=125.0, seed=0,
+    versions={},
+)  # fmt: skip
+FOLDER = RunFolder(Path("runs/a"))
+
+
+def row(error: float, open: int) -> MetricRow:
+    return MetricRow(5000, error, float(open), open, 0.1, 0.5, 1.0, 1.0, 125.0)
+
+
+def test_a_promise_that_was_kept():
+    lines = answer(RESULT).splitlines()
+    assert lines[0] == "5 of 10 dimensions are enough: tau is kept on data the model never saw"
+    assert "error 19.5 (95%: 19.25 to 19.75) against tau 20; 15 when decoding the mean" in lines[1]
+    assert lines[2] == "a value: 0.00476 against 0.00488"
+    assert lines[3] == "5,000 batches in 2 min 5 s; the saved model is that of batch 4,500"
+
+
+def test_one_dimension_is_singular():
+    assert answer(replace(RESULT, dims=1)).startswith("1 of 10 dimensions is enough")
+
+
+def test_tau_that_was_not_reached():
+    text = answer(replace(RESULT, met=False, model="last", best_error=31.2, best_dims=10, dims=10))
+    assert text.startswith("tau was not reached: best error 31.2 with 10 of 10 dimensions (tau 20); raise tau or n")
+    assert "marked as such" in text
+
+
+def test_validation_met_but_not_test():
+    text = answer(replace(RESULT, met=False, heldout=HeldOut(20.1, 19.9, 20.3, 16.0, 10_000)))
+    assert "tau is not certain" in text
+    assert "validation split (19.5, 95% up to 19.75)" in text
+    assert "test split (20.1, 95% up to 20.3)" in text
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        (row(10.0, 5), "training ended with the error at 50% of tau"),
+        (row(21.0, 4), "training ended with 4 gates open, not yet within tau"),
+        (row(19.9, 5), None),
+    ],
+)
+def test_room_under_tau_is_mentioned(last, expected):
+    text = hint(RESULT, [last], FOLDER)
+    if expected is None:
+        assert text is None
+    else:
+        assert text.startswith(expected)
+        assert text.endswith("narrows resume runs/a --steps 10000")
+
+
+def test_a_run_under_way():
+    assert "batch 5,000 of 9,000, error 21, 4 gates open" in progress(FOLDER, 9_000, [row(21.0, 4)])
+    assert "no metrics yet" in progress(FOLDER, 9_000, [])
