@@ -57,6 +57,15 @@ def whole_run(images, out, steps) -> RunFolder:
     return RunFolder(out)
 
 
+LONG = 400
+
+
+@pytest.fixture(scope="module")
+def long_run(images, tmp_path_factory) -> RunFolder:
+    """An uninterrupted run, long enough for another process to be stopped in the middle of its like."""
+    return whole_run(images, tmp_path_factory.mktemp("whole") / "run", LONG)
+
+
 @pytest.mark.parametrize(("estimator", "noise"), [("arm", "example"), ("disarm", "batch")])
 def test_40_and_40_batches_equal_80(images, tmp_path, estimator, noise):
     extra = ["--estimator", estimator, "--gate-noise", noise, *SMALL]
@@ -71,20 +80,28 @@ def test_40_and_40_batches_equal_80(images, tmp_path, estimator, noise):
     assert state["kept"] is not None
 
 
-def start_and_wait_for_checkpoint(images, out, steps) -> subprocess.Popen:
-    arguments = ("train", images, "--tau", TAU, "--steps", steps, "--out", out, *SMALL)
+def test_going_on_from_any_batch_is_exact(images, tmp_path):
+    """45 batches are no multiple of eval_every: the look at the end of the first part must not count in the second."""
+    whole = whole_run(images, tmp_path / "whole", 100)
+    parts = whole_run(images, tmp_path / "parts", 45)
+    assert main(["resume", str(parts.path), "--steps", "100"]) == 0
+    assert_same_run(whole, parts)
+
+
+def start_and_wait_for_checkpoint(images, out, after=40) -> subprocess.Popen:
+    arguments = ("train", images, "--tau", TAU, "--steps", LONG, "--out", out, *SMALL)
     process = subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     folder = RunFolder(out)
-    while not (folder.checkpoints.is_dir() and list_checkpoints(folder.checkpoints)):
+    first = f"batch-{after:09d}.ckpt"
+    while not (folder.checkpoints / first).exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.002)
     return process
 
 
-def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path):
-    steps = 600
-    whole = whole_run(images, tmp_path / "whole", steps)
-    process = start_and_wait_for_checkpoint(images, tmp_path / "killed", steps)
+@pytest.mark.parametrize("after", [0, 40], ids=["before its first checkpoint", "between checkpoints"])
+def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path, long_run, after):
+    process = start_and_wait_for_checkpoint(images, tmp_path / "killed", after)
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
@@ -95,15 +112,13 @@ def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path):
     assert "has not ended" in shown.stdout
     resumed = run("resume", killed.path)
     assert resumed.returncode == 0, resumed.stderr
-    assert_same_run(whole, killed)
+    assert_same_run(long_run, killed)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_finishes_the_batch_writes_a_checkpoint_and_says_how_to_go_on(images, tmp_path, number):
-    steps = 600
-    whole = whole_run(images, tmp_path / "whole", steps)
+def test_a_signal_finishes_the_batch_writes_a_checkpoint_and_says_how_to_go_on(images, tmp_path, long_run, number):
     out = tmp_path / "stopped"
-    process = start_and_wait_for_checkpoint(images, out, steps)
+    process = start_and_wait_for_checkpoint(images, out)
     process.send_signal(number)
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 128 + number
@@ -112,7 +127,7 @@ def test_a_signal_finishes_the_batch_writes_a_checkpoint_and_says_how_to_go_on(i
     last = list_checkpoints(RunFolder(out).checkpoints)[-1]
     assert f"stopped by {number.name} after batch {int(last.stem.split('-')[1])}" in stdout
     assert run("resume", out).returncode == 0
-    assert_same_run(whole, RunFolder(out))
+    assert_same_run(long_run, RunFolder(out))
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(images, tmp_path, capsys):

@@ -47,7 +47,7 @@ def load_newest(folder: Path) -> tuple[dict[str, Any], list[str]]:
         passed.append(f"the checkpoint {path} is damaged")
     if passed:
         raise NarrowsError(f"{'; '.join(passed)}; there is no good one before it, so this run cannot be resumed")
-    raise NarrowsError(f"{folder} holds no checkpoint: the run was stopped before its first; start it again")
+    raise NarrowsError(f"{folder} holds no checkpoint, so this run cannot be resumed; start it again")
 
 
 def read_checkpoint(path: Path) -> dict[str, Any] | None:

@@ -31,7 +31,9 @@ def train(
     else:
         config = replace(config, data=IN_MEMORY)
     folder = RunFolder(out if out is not None else new_run_path(Path("runs"), data.name))
-    return Trainer(config, data, folder, display or Display()).run(), folder
+    trainer = Trainer(config, data, folder, display or Display())
+    trainer.create_folder()
+    return trainer.run(), folder
 
 
 def resume(

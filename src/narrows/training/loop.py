@@ -34,7 +34,7 @@ VALIDATION_NOISE, TEST_NOISE = 1, 2
 
 
 class Trainer:
-    """One run: made from settings and data, it touches no file before `run`."""
+    """One run: made from settings and data, it touches no file before `create_folder` and `run`."""
 
     def __init__(self, config: TrainConfig, data: Data, folder: RunFolder, display: Display) -> None:
         config.check()
@@ -59,12 +59,16 @@ class Trainer:
         self.kept: Kept | None = None
         self.best_error, self.best_dims = math.inf, self.config.n
 
+    def create_folder(self) -> None:
+        """Make the run folder, with a checkpoint of batch 0: a run killed at any time can be resumed."""
+        if self.accelerator.is_main_process:
+            self.folder.create()
+            self.folder.write_config(to_dict(self.config))
+            self._checkpoint()
+
     def run(self) -> Result:
         """Train to the last batch and certify the model; or stop at a signal, with a checkpoint."""
         main = self.accelerator.is_main_process
-        if main and self.step == 0:
-            self.folder.create()
-            self.folder.write_config(to_dict(self.config))
         self.display.begin(self.config, self.describe(), self.step)
         started = time.perf_counter() - self.seconds
         try:
@@ -75,11 +79,11 @@ class Trainer:
                     last = self.step == self.config.steps
                     if self._due(self.config.log_every):
                         self._log()
-                    if main and (self._due(self.config.eval_every) or last):
+                    if main and self._due(self.config.eval_every):
                         self._validate()
                     stopping = self._agree(stop)
                     if main and (self._due(self.config.checkpoint_every) or last or stopping):
-                        save_checkpoint(self.folder.checkpoints, self.step, self.state_dict())
+                        self._checkpoint()
                     if stopping and not last:
                         raise Interrupted(self.step, self.folder.path, stopping)
         finally:
@@ -156,6 +160,9 @@ class Trainer:
 
     def _values(self) -> int:
         return int(np.prod(self.data.examples.shape))
+
+    def _checkpoint(self) -> None:
+        save_checkpoint(self.folder.checkpoints, self.step, self.state_dict())
 
     def _due(self, every: int) -> bool:
         return self.step % every == 0
@@ -235,6 +242,8 @@ class Trainer:
 
     def _certify(self) -> Result:
         """Measure the kept model, or the last one if none met tau, on the test split, seen here for the first time."""
+        if not self._due(self.config.eval_every):  # a last look; not in the checkpoint, so that going on stays exact
+            self._validate()
         met = self.kept is not None
         chosen = self.kept
         if chosen is None:
