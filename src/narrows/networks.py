@@ -17,6 +17,7 @@ Images run in channels-last memory throughout, and the networks never see the us
 """
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -135,10 +136,14 @@ class UpsampleConv(nn.Module):
         return F.conv_transpose2d(x, self.kernel(), self.bias, stride=2, padding=1)
 
 
-class Encoder(nn.Module):
+class Encoder(nn.Module, ABC):
     """Anything from a batch of examples to 2n numbers, whose last layer is the linear `head`."""
 
     head: nn.Linear
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, *shape), after `Scaling`, -> (batch, 2n)."""
 
     def narrowed(self, kept: Sequence[int]) -> "Encoder":
         """Return a copy that outputs only the kept dimensions' means and log standard deviations."""
@@ -147,7 +152,7 @@ class Encoder(nn.Module):
         return _with_layer(self, "head", self.head.weight[rows], self.head.bias[rows])
 
 
-class Decoder(nn.Module):
+class Decoder(nn.Module, ABC):
     """Anything from a latent vector to an example, whose first layer is the linear `stem`.
 
     `record` and `reuse` carry batch statistics from one pass to another (see BatchNorm).
@@ -155,10 +160,11 @@ class Decoder(nn.Module):
 
     stem: nn.Linear
 
+    @abstractmethod
     def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
         """(batch, n) -> (batch, *shape), before `Scaling`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def start_at(self, mean: Tensor) -> None:
         """Set the last layer's bias so that the untrained decoder gives about this, (*shape), before `Scaling`."""
 
@@ -168,7 +174,7 @@ class Decoder(nn.Module):
 
 
 def _with_layer(module: Module, name: str, weight: Tensor, bias: Tensor) -> Module:
-    layer = nn.Linear(1, 1).to(weight)
+    layer = nn.Linear(1, 1, device="meta")  # no memory, no random numbers: its tensors are replaced
     layer.out_features, layer.in_features = weight.shape
     layer.weight = nn.Parameter(weight.detach().clone())
     layer.bias = nn.Parameter(bias.detach().clone())

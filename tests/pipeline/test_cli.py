@@ -263,3 +263,10 @@ def test_a_folder_that_is_no_run(verb, tmp_path, capsys):
     (tmp_path / "config.json").write_text("{half")
     assert main([verb, str(tmp_path)]) == 2
     assert "is damaged" in capsys.readouterr().err
+
+
+def test_mixed_precision_trains(images, tmp_path):
+    """In a process of its own: accelerate allows one precision a process."""
+    done = run("train", images, "--tau", 180, "--steps", 40, "--precision", "bfloat16", "--out", tmp_path / "r", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert RunFolder(tmp_path / "r").read_result().met

@@ -98,7 +98,7 @@ def dsprites() -> Data:
     """Return the whole set, from the cache or drawn now (some seconds, 377 MB)."""
     bits, where = cached_array(_FILE, (_IMAGES, _BYTES), draw)
     examples = PackedExamples(bits, shape=(1, _PIXELS, _PIXELS))
-    return Data("dsprites", examples, values="unit", note=f"dSprites, drawn (no download), {where}")
+    return Data("dsprites", examples, values="unit", note=f"drawn (no download), {where}")
 
 
 def draw() -> np.ndarray:

@@ -1,8 +1,12 @@
 """The paper's four curves (its figure 1) from a run's metrics: error and tau, sum of pi, lambda, tolerance hits."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from narrows.runs import MetricRow, Result, RunFolder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
 """Okabe and Ito's colours, told apart by colour-blind readers."""
@@ -14,19 +18,19 @@ def draw_curves(folder: RunFolder) -> Path | None:
     if not rows:
         return None
     config = folder.read_config()
-    write_curves(rows, config["tau"], config["n"], folder.figure, folder.read_result())
+    figure = four_curves(rows, config["tau"], config["n"], folder.read_result())
+    figure.savefig(folder.figure, dpi=150)
+    figure.savefig(folder.figure.with_suffix(".svg"))
     return folder.figure
 
 
-def write_curves(rows: list[MetricRow], tau: float, n: int, path: Path, result: Result | None = None) -> None:
-    """Draw rows of metrics into `path` (.png) and the .svg beside it."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def four_curves(rows: list[MetricRow], tau: float, n: int, result: Result | None = None) -> "Figure":
+    """Return the figure, not yet written; with the result, also its headline and where the saved model was taken."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+    from matplotlib.ticker import FormatStrFormatter, LogFormatter, MaxNLocator, PercentFormatter
 
     steps = [row.step for row in rows]
     figure = Figure(figsize=(8, 8.5), layout="constrained")
-    FigureCanvasAgg(figure)
     error, gates, multiplier, hits = figure.subplots(4, 1, sharex=True)
 
     error.plot(steps, [row.error for row in rows], color=BLUE, linewidth=1, label="training error")
@@ -41,6 +45,8 @@ def write_curves(rows: list[MetricRow], tau: float, n: int, path: Path, result: 
     gates.set_ylabel("gates")
 
     multiplier.semilogy(steps, [row.multiplier for row in rows], color=BLUE, linewidth=1)
+    multiplier.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    multiplier.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))
     multiplier.set_ylabel("multiplier λ′")
 
     hits.plot(steps, [row.hits for row in rows], color=BLUE, linewidth=1)
@@ -64,8 +70,7 @@ def write_curves(rows: list[MetricRow], tau: float, n: int, path: Path, result: 
         )
     for axis in (error, gates):
         axis.legend(loc="upper right", frameon=False, fontsize=9)
-    figure.savefig(path, dpi=150)
-    figure.savefig(path.with_suffix(".svg"))
+    return figure
 
 
 def _upper(errors: list[float]) -> float:

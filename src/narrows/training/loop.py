@@ -142,7 +142,7 @@ class Trainer:
         weights = sum(p.numel() for p in self.model.parameters())
         lines = [f"data: {self.data.name}, {len(self.data.examples):,} examples of {shape}"]
         if self.data.note:
-            lines[0] += f" ({self.data.note})"
+            lines[0] += f"; {self.data.note}"
         lines.append(f"split: {len(s.train):,} train, {len(s.validation):,} validation, {len(s.test):,} test")
         lines.append(
             f"model: {c.network}, width {c.width}, {c.n} latent dimensions, {weights:,} weights, "

@@ -80,7 +80,7 @@ def test_positions_move_right_and_down(drawn):
 
 def test_data_and_cache(drawn, monkeypatch):
     assert (drawn.name, drawn.values, drawn.test, drawn.is_image) == ("dsprites", "unit", None, True)
-    assert drawn.note.startswith("dSprites, drawn (no download), cached in ")
+    assert drawn.note.startswith("drawn (no download), cached in ")
     path = Path(drawn.note.partition("cached in ")[2])
     assert isinstance(drawn.examples.bits, np.memmap)
 
@@ -96,4 +96,4 @@ def test_without_a_cache_it_stays_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.import_module("narrows.data.dsprites"), "draw", lambda: blank)
     data = dsprites()
     assert data.examples.bits is blank
-    assert data.note.startswith("dSprites, drawn (no download), kept in memory, since ")
+    assert data.note.startswith("drawn (no download), kept in memory, since ")
