@@ -8,11 +8,9 @@ Rezende and Viola, "Taming VAEs", 2018. For errors E and tolerances tau (lines 1
     lambda' = softplus(lambda)^2                    the multiplier, kept in [1e-5, 5]
     loss  = sum of lambda' C'                       networks descend on it, lambda ascends: it grows while C_ma > 0
 
-Three decisions. D4: a clipped lambda' has no gradient at its bound and would stay there for ever, so lambda itself is
+Two decisions. D4: a clipped lambda' has no gradient at its bound and would stay there for ever, so lambda itself is
 projected, after each step, onto the interval whose image is [1e-5, 5]. D12: those bounds silently assume errors of
-10 to 300, so any other data use the relative constraint, C * scale / tau with scale = 20, which is the paper's own
-at tau = 20. D18: there, C_ma drives lambda by at most +-scale. The first batches violate tau many times over, and
-Adam's second moment remembers that for thousands of batches, in which lambda hardly moves.
+10 to 300, so any other data use the relative constraint, C * scale / tau.
 
 Any number of bounds: tolerances (m,), errors (batch, m), one multiplier each. What an error is, is not known here.
 """
@@ -85,15 +83,9 @@ class Geco(nn.Module):
         mean = violation.mean(0)
         if self.training:
             self._observe(mean_over_processes(mean.detach()))
-        value = mean + (self._driving() - mean).detach()
+        value = mean + (self.average - mean).detach()
         multiplier = self.multiplier()
         return ConstraintTerm(violation, multiplier.detach(), (multiplier * value).sum())
-
-    def _driving(self) -> Tensor:
-        """Return C_ma as it drives lambda; if relative, a violation counts for at most 100% of tau (decision D18)."""
-        if self.relative_scale is None:
-            return self.average
-        return self.average.clamp(-self.relative_scale, self.relative_scale)
 
     @torch.no_grad()
     def _observe(self, mean: Tensor) -> None:
