@@ -4,8 +4,10 @@ import os
 import sys
 import time
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from narrows.runs import HeldOut, MetricRow
 from narrows.training.config import TrainConfig
@@ -32,7 +34,7 @@ class PlainDisplay(Display):
     def row(self, row: MetricRow) -> None:
         """Print the row, if the last one is old enough."""
         speed = self.pace.tell(row.step)
-        self.waiting = f"batch {row.step:,} of {self.config.steps:,}: {facts(row, self.config)}{speed}"
+        self.waiting = f"batch {row.step:,} of {self.config.steps:,}: {facts(row, self.config)}, {speed}"
         if time.monotonic() - self.last >= PLAIN_SECONDS:
             self.end()
 
@@ -48,7 +50,7 @@ class PlainDisplay(Display):
 
 
 class LiveDisplay(Display):
-    """A progress bar with the error, the gates and the multiplier."""
+    """A progress bar, and below it the error, the gates, the multiplier and the hits."""
 
     def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
         """Print the header and start the bar."""
@@ -63,15 +65,16 @@ class LiveDisplay(Display):
             TaskProgressColumn(),
             TextColumn("{task.description}"),
             TimeRemainingColumn(),
-            console=self.console,
+            TextColumn("left"),
         )
-        self.task = self.bar.add_task("starting", total=config.steps, completed=step)
-        self.bar.start()
+        self.task = self.bar.add_task("", total=config.steps, completed=step)
+        self.live = Live(Group(self.bar, Text("starting")), console=self.console)
+        self.live.start()
 
     def row(self, row: MetricRow) -> None:
         """Move the bar."""
-        speed = self.pace.tell(row.step)
-        self.bar.update(self.task, completed=row.step, description=facts(row, self.config) + speed)
+        self.bar.update(self.task, completed=row.step, description=self.pace.tell(row.step))
+        self.live.update(Group(self.bar, Text(facts(row, self.config))))
 
     def kept(self, step: int, dims: int, validation: HeldOut) -> None:
         """Print what was saved above the bar."""
@@ -79,7 +82,7 @@ class LiveDisplay(Display):
 
     def end(self) -> None:
         """Leave the last state of the bar on the screen."""
-        self.bar.stop()
+        self.live.stop()
 
 
 class Pace:
@@ -90,7 +93,7 @@ class Pace:
 
     def tell(self, step: int) -> str:
         """Return the pace so far, as a phrase."""
-        return f", {(step - self.step) / max(time.monotonic() - self.time, 1e-9):.1f} batches/s"
+        return f"{(step - self.step) / max(time.monotonic() - self.time, 1e-9):.1f} batches/s"
 
 
 def facts(row: MetricRow, config: TrainConfig) -> str:
