@@ -4,6 +4,8 @@ Exit codes: 0 the run ended (whether or not tau was met: the answer says so), 1 
 be used (one line says what, where and what to do), 128 + signal when a run was stopped by one.
 """
 
+import os
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -122,16 +124,18 @@ def _tell(folder: RunFolder) -> None:
     from narrows.report.curves import draw_curves
     from narrows.report.live import is_first_process
     from narrows.report.words import full_answer
+    from narrows.training.signals import StopRequest
 
     if not is_first_process():
         return
-    result = folder.read_result()
-    figure = draw_curves(folder)
-    print()
-    if result is not None:
-        print(full_answer(result, folder))
-    print(f"model:  {folder.model}")
-    print(f"figure: {figure}")
+    with StopRequest():  # the results are written; a Ctrl-C now would only cut the answer off
+        result = folder.read_result()
+        figure = draw_curves(folder)
+        print()
+        if result is not None:
+            print(full_answer(result, folder))
+        print(f"model:  {folder.model}")
+        print(f"figure: {figure}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -148,6 +152,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # the reader of our output has gone; the results are in their files
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return 0
     except Exception as error:
         return _stopped(error)
 
@@ -157,7 +164,7 @@ def _stopped(error: Exception) -> int:
     from narrows.training.signals import Interrupted
 
     if isinstance(error, Interrupted):
-        print(f"{error}; go on with: narrows resume {error.folder}")
+        print(f"{error}; go on with: narrows resume {shlex.quote(str(error.folder))}")
         return 128 + error.number
     if isinstance(error, OSError):
         print(f"narrows: error: {error}", file=sys.stderr)

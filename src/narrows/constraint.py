@@ -24,6 +24,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from narrows.errors import NarrowsError
+
 
 @dataclass(frozen=True)
 class GecoConfig:
@@ -60,7 +62,9 @@ class Geco(nn.Module):
         self.tolerance: Tensor
         self.average: Tensor
         self.started: Tensor
-        bounds = torch.tensor([tolerance] if isinstance(tolerance, int | float) else list(tolerance)).float()
+        bounds = torch.as_tensor(tolerance, dtype=torch.float32).reshape(-1).clone()
+        if not torch.isfinite(bounds).all() or (bounds < 0).any() or (config.relative_scale and (bounds == 0).any()):
+            raise NarrowsError(f"tolerances must be numbers of at least 0 (above 0 if relative); they are {tolerance}")
         self.register_buffer("tolerance", bounds)
         self.register_buffer("average", torch.zeros_like(bounds))
         self.register_buffer("started", torch.tensor(False))

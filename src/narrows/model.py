@@ -153,11 +153,14 @@ def load_model(path: Path | str) -> VAE:
     """Load a saved model, ready for inference on the CPU."""
     path = Path(path)
     description = read_description(path)
-    stored = description["network"]
-    network = NetworkConfig(**{**stored, "shape": tuple(stored["shape"])})
+    try:
+        stored, kept = description["network"], list(description["kept"])
+        network = NetworkConfig(**{**stored, "shape": tuple(stored["shape"])})
+    except (KeyError, TypeError) as error:
+        raise NarrowsError(f"the model {path} has a damaged description ({error})") from error
     with torch.random.fork_rng(devices=[]):  # building draws initial values; the caller's generator stays as it is
         model = gated_vae(replace(network, n=max(network.n, 1))).narrow(range(network.n))
-    model.kept = list(description["kept"])
+    model.kept = kept
     try:
         model.load_state_dict(safetensors.torch.load_file(path))
     except RuntimeError as error:

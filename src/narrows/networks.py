@@ -26,6 +26,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from narrows.errors import NarrowsError
+
 Module = TypeVar("Module", bound=nn.Module)
 
 LEAK = 0.02
@@ -308,8 +310,9 @@ class Scaling(nn.Module):
 
 
 def conv_plan(shape: tuple[int, ...]) -> ConvPlan:
-    """Return the paper's plan for images of this shape; assert that there is one (see `has_conv_plan`)."""
-    assert has_conv_plan(shape), shape
+    """Return the paper's plan for images of this shape."""
+    if not has_conv_plan(shape):
+        raise NarrowsError(f"the convolutional networks are for 64x64 and 28x28 images, not {shape}; use kind='mlp'")
     return CONV_PLANS[shape[-1]]
 
 

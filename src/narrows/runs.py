@@ -8,16 +8,24 @@ result.json        the answer and its certificate (`Result`); present when the r
 curves.png, .svg   the paper's four curves
 """
 
+import contextlib
 import csv
 import io
 import json
-from collections.abc import Iterable
+import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from narrows.errors import NarrowsError
 from narrows.files import write_atomic
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None
 
 
 @dataclass(frozen=True)
@@ -104,15 +112,16 @@ class Result:
 
     def to_json(self) -> str:
         """Return the text of result.json."""
-        return json.dumps(asdict(self), indent=2) + "\n"
+        return json.dumps(asdict(self), indent=2, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> "Result":
         """Read result.json again."""
         content = json.loads(text)
         for key in ("heldout", "validation"):
-            content[key] = HeldOut(**content[key])
-        return cls(**content)
+            numbers: dict[str, Any] = {name: float(number) for name, number in content[key].items()}
+            content[key] = HeldOut(**{**numbers, "count": int(numbers["count"])})
+        return cls(**{**content, "tau": float(content["tau"]), "dims": int(content["dims"])})
 
 
 class RunFolder:
@@ -132,15 +141,32 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if any(self.path.iterdir()):
+                go_on = f", or continue that run with `narrows resume {self.path}`" if self.config.exists() else ""
                 raise NarrowsError(
                     f"the run folder {self.path} exists and is not empty: nothing is overwritten; choose another "
-                    f"--out, or continue that run with `narrows resume {self.path}`"
+                    f"--out{go_on}"
                 )
             self.checkpoints.mkdir()
         except OSError as error:
             raise NarrowsError(
                 f"cannot write the run folder {self.path}: {error.strerror}; choose another --out"
             ) from error
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder while training in it, so that no second process does (where the system has flock)."""
+        if fcntl is None:
+            yield
+            return
+        handle = os.open(self.checkpoints, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise NarrowsError(f"{self.path} is being trained by another process; wait for it or stop it") from None
+        else:
+            yield
+        finally:
+            os.close(handle)
 
     def read_config(self) -> dict[str, Any]:
         """Return the run's settings; fail clearly where there is no run."""
@@ -164,8 +190,10 @@ class RunFolder:
             return None
         try:
             return Result.from_json(self.result.read_text())
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise NarrowsError(f"{self.result} is damaged: {error}") from error
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise NarrowsError(
+                f"{self.result} is damaged ({error}); delete it, and `narrows resume {self.path}` writes it again"
+            ) from error
 
     def write_result(self, result: Result) -> None:
         """Store the answer."""
@@ -187,15 +215,21 @@ class RunFolder:
             return []
         kinds = [f.type for f in fields(MetricRow)]
         rows = []
-        for line in self.metrics.read_text().split("\n")[1:-1]:  # what follows the last newline is not a row
-            cells = zip(kinds, line.split(","), strict=True)
-            rows.append(MetricRow(*(kind(cell) for kind, cell in cells)))  # type: ignore[operator]
+        try:
+            lines = self.metrics.read_text().split("\n")[1:-1]  # what follows the last newline is not a row
+            for line in lines:
+                cells = zip(kinds, line.split(","), strict=True)
+                rows.append(MetricRow(*(kind(cell) for kind, cell in cells)))  # type: ignore[operator]
+        except (ValueError, OSError) as error:
+            raise NarrowsError(
+                f"{self.metrics} is damaged near line {len(rows) + 2} ({error}); remove it: only the curves need it"
+            ) from None
         return rows
 
-    def truncate_rows(self, step: int) -> None:
-        """Drop the rows after a checkpoint's batch, before continuing from it."""
-        lines = [",".join(COLUMNS)]
-        lines += [",".join(_format(v) for v in asdict(r).values()) for r in self.read_rows() if r.step <= step]
+    def truncate_rows(self, step: int, every: int) -> None:
+        """Before going on from a checkpoint, drop the rows after its batch, and one that only the run's end made."""
+        kept = [row for row in self.read_rows() if row.step <= step and row.step % every == 0]
+        lines = [",".join(COLUMNS), *(",".join(_format(v) for v in asdict(row).values()) for row in kept)]
         write_atomic(self.metrics, "\n".join(lines) + "\n")
 
 
@@ -203,8 +237,16 @@ def _format(value: float | int) -> str:
     return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
-def new_run_path(parent: Path, stem: str) -> Path:
-    """Return the first of stem-1, stem-2, ... that does not exist."""
-    taken: Iterable[str] = [p.name for p in parent.glob(f"{stem}-*")] if parent.is_dir() else []
-    used = {int(name.rsplit("-", 1)[1]) for name in taken if name.rsplit("-", 1)[1].isdigit()}
-    return parent / f"{stem}-{max(used, default=0) + 1}"
+def claim_run_path(parent: Path, stem: str) -> Path:
+    """Make the first of stem-1, stem-2, ... that does not exist; two runs that start at once get two folders."""
+    number = 1
+    while True:
+        path = parent / f"{stem}-{number}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            raise NarrowsError(f"cannot write the run folder {path}: {error.strerror}; choose another --out") from error
+        else:
+            return path

@@ -8,19 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-SMALL = [
-    f"--{name}={value}"
-    for name, value in {
+
+def small(**changes: object) -> list[str]:
+    """Settings of a run that takes a second, with some of them changed."""
+    settings = {
         "threads": 1,
         "device": "cpu",
         "batch": 16,
         "n": 4,
         "width": 2,
-        "log-every": 7,
-        "eval-every": 20,
-        "checkpoint-every": 40,
-    }.items()
-]
+        "log_every": 7,
+        "eval_every": 20,
+        "checkpoint_every": 40,
+        **changes,
+    }
+    return [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+
+
+SMALL = small()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from narrows.cli import main
 from narrows.model import load_model
 from narrows.runs import COLUMNS, RunFolder
 
-from .conftest import SMALL, command, run
+from .conftest import SMALL, command, run, small
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_a_run_leaves_everything_the_contract_names(finished):
     lines = folder.metrics.read_text().splitlines()
     assert lines[0].split(",") == list(COLUMNS)
     assert COLUMNS == ("step", "error", "gate_sum", "open", "lambda", "hits", "kl", "loss", "seconds")
-    assert [int(line.split(",")[0]) for line in lines[1:]] == list(range(7, 121, 7))
+    assert [int(line.split(",")[0]) for line in lines[1:]] == [*range(7, 120, 7), 120]
     assert folder.figure.read_bytes().startswith(b"\x89PNG")
 
 
@@ -196,6 +196,15 @@ BAD_INPUT = {
     "batch zero": (lambda t: ["--batch", "0"], "--batch must be at least 1"),
     "learning rate": (lambda t: ["--learning-rate", "0"], "--learning-rate must be a number above 0"),
     "seed": (lambda t: ["--seed", "-1"], "--seed must be between 0"),
+    "tau too small": (lambda t: ["--tau", "1e-50"], "--tau must be a number above 0"),
+    "too large a model": (lambda t: [save(t / "x.npy", GOOD), "--n", "99999999999"], "does not fit into memory"),
+    "huge values": (lambda t: [save(t / "x.npy", GOOD * 1e30), "--values", "any"], "rescale them"),
+    "a small spread far from 0": (
+        lambda t: [save(t / "x.npy", GOOD.astype(np.float64) * 0.1 + 1e6), "--values", "any"],
+        "subtract each column's mean first",
+    ),
+    "a broken header": (lambda t: [str(_bytes(t / "x.npy"))], "damaged or not a .npy file"),
+    "config of the wrong type": (lambda t: ["--config", str(_text(t / "c.toml", "n = 2.5"))], "a whole number"),
     "unknown recipe": (lambda t: ["--recipe", "magic"], 'Invalid value "magic" for --recipe'),
     "unknown option": (lambda t: ["--tua", "3"], "--tua"),
     "unknown device": (lambda t: [save(t / "x.npy", GOOD), "--device", "mps"], "--device mps is not there"),
@@ -209,6 +218,13 @@ BAD_INPUT = {
 
 def _text(path: Path, content: str = "not = = what it says") -> Path:
     path.write_text(content)
+    return path
+
+
+def _bytes(path: Path) -> Path:
+    """A .npy whose header cannot even be parsed."""
+    save(path, GOOD)
+    path.write_bytes(path.read_bytes().replace(b"(200, 6)", b"(200, 6,"))
     return path
 
 
@@ -270,3 +286,47 @@ def test_mixed_precision_trains(images, tmp_path):
     done = run("train", images, "--tau", 180, "--steps", 40, "--precision", "bfloat16", "--out", tmp_path / "r", *SMALL)
     assert done.returncode == 0, done.stderr
     assert RunFolder(tmp_path / "r").read_result().met
+
+
+@pytest.mark.parametrize("log_every", ["1", "1000"])
+def test_a_run_that_breaks_down_says_so_and_leaves_no_answer(images, tmp_path, capsys, log_every):
+    arguments = ["--tau", "30", "--learning-rate", "1e25", "--steps", "60", "--out", str(tmp_path / "r")]
+    assert main(["train", str(images), *arguments, *small(log_every=log_every)]) == 2
+    error = capsys.readouterr().err
+    assert "training broke down" in error
+    assert "smaller --learning-rate" in error
+    assert not (tmp_path / "r" / "result.json").exists()
+
+
+def test_a_closed_pipe_does_not_end_the_training(images, tmp_path):
+    arguments = command("train", images, "--tau", 30, "--steps", 60, "--out", tmp_path / "r", *SMALL)
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 0, error
+    assert b"Traceback" not in error
+    assert RunFolder(tmp_path / "r").read_result() is not None
+
+
+def test_names_with_brackets_are_shown_as_they_are(tmp_path):
+    """On a terminal too, where the display knows a markup that uses brackets."""
+    from narrows.report.live import LiveDisplay
+    from narrows.training.config import TrainConfig
+
+    display = LiveDisplay()
+    display.begin(TrainConfig(tau=1.0), ["data: a[/b][bold].npy"], 0)
+    display.end()
+
+
+def test_python_takes_arrays_and_numpys_numbers(tmp_path):
+    import narrows
+
+    config = narrows.TrainConfig(tau=np.float32(0.5), n=np.int64(3), steps=20, width=2, batch=16, device="cpu")
+    result, folder = narrows.train(config, tmp_path / "r", GOOD)
+    assert result.n == 3
+    result, *_ = narrows.resume(folder.path, steps=30, data=torch.from_numpy(GOOD))
+    assert result.steps == 30
+    with pytest.raises(narrows.NarrowsError, match="--n must be a whole number; it is 'three'"):
+        narrows.train(narrows.TrainConfig(n="three"), tmp_path / "other", GOOD)
+    assert not (tmp_path / "other").exists()

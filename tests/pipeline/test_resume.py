@@ -13,7 +13,7 @@ from narrows.cli import main
 from narrows.runs import RunFolder
 from narrows.training.checkpoint import list_checkpoints, read_checkpoint
 
-from .conftest import SMALL, command, run
+from .conftest import SMALL, command, run, small
 
 TAU = 180
 
@@ -21,7 +21,8 @@ TAU = 180
 def final_state(folder: RunFolder) -> dict:
     state = read_checkpoint(list_checkpoints(folder.checkpoints)[-1])
     assert state is not None
-    del state["seconds"]
+    for name in ("seconds", "kept_at_end", "best"):  # what a look at an earlier end may add
+        del state[name]
     return state
 
 
@@ -81,7 +82,7 @@ def test_40_and_40_batches_equal_80(images, tmp_path, estimator, noise):
 
 
 def test_going_on_from_any_batch_is_exact(images, tmp_path):
-    """45 batches are no multiple of eval_every: the look at the end of the first part must not count in the second."""
+    """45 batches are no multiple of eval_every: the look at the first part's end leaves the training as it was."""
     whole = whole_run(images, tmp_path / "whole", 100)
     parts = whole_run(images, tmp_path / "parts", 45)
     assert main(["resume", str(parts.path), "--steps", "100"]) == 0
@@ -174,3 +175,79 @@ def test_a_finished_run_is_shown_again_not_trained(images, tmp_path, capsys):
     before = folder.result.read_bytes()
     assert main(["resume", str(folder.path)]) == 0
     assert folder.result.read_bytes() == before
+
+
+def test_going_on_never_loses_an_answer(images, tmp_path):
+    """The look at a run's end counts for the runs that go on from it, although no regular look came to it."""
+    arguments = ["--tau", str(TAU), "--steps", "45", "--out", str(tmp_path / "run")]
+    assert main(["train", str(images), *arguments, *small(eval_every=1000)]) == 0
+    folder = RunFolder(tmp_path / "run")
+    first = folder.read_result()
+    assert first.met
+    assert main(["resume", str(folder.path), "--steps", "50"]) == 0
+    second = folder.read_result()
+    assert second.met
+    assert second.validation.error <= first.validation.error
+    assert second.best_error <= first.best_error
+
+
+def test_an_extended_run_that_is_stopped_has_no_answer_until_it_ends(images, tmp_path):
+    folder = whole_run(images, tmp_path / "run", 40)
+    process = subprocess.Popen(command("resume", folder.path, "--steps", 100_000), stdout=subprocess.PIPE, text=True)
+    while not (folder.checkpoints / "batch-000000080.ckpt").exists():
+        assert process.poll() is None
+        time.sleep(0.002)
+    # A second process is refused while the first trains.
+    second = run("resume", folder.path)
+    assert second.returncode == 2
+    assert "is being trained by another process" in second.stderr
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert folder.read_result() is None
+    assert "has not ended" in run("show", folder.path).stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("tau", 500.0, "says tau = 500.0, but this run was trained with 180.0"),
+        ("split_seed", 9, "says split_seed = 9"),
+        ("n", 5, "says n = 5"),
+        ("learning_rate", 0.1, "says learning_rate = 0.1"),
+        ("estimator", "foo", "--estimator must be one of arm, disarm"),
+        ("width", "2", "--width must be a whole number; it is '2'"),
+        ("n", None, "--n must be a whole number"),
+        ("n", 6.5, "--n must be a whole number"),
+        ("tau", "x", "--tau must be a number"),
+        ("steps", 3, "--steps 3 is less than the 40 batches"),
+    ],
+)
+def test_an_edited_config_is_refused(images, tmp_path, capsys, name, value, message):
+    folder = whole_run(images, tmp_path / "run", 40)
+    folder.write_config({**folder.read_config(), "steps": 60, name: value})
+    before = folder.result.read_bytes()
+    assert main(["resume", str(folder.path)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert folder.result.read_bytes() == before
+
+
+def test_a_deleted_model_is_written_again(images, tmp_path):
+    folder = whole_run(images, tmp_path / "run", 40)
+    before = folder.model.read_bytes()
+    folder.model.unlink()
+    assert main(["resume", str(folder.path)]) == 0
+    assert folder.model.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["{", '{"n": 10}', '{"heldout": {"error": "abc"}}'])
+def test_a_damaged_result_is_named_and_can_be_made_again(images, tmp_path, capsys, damage):
+    folder = whole_run(images, tmp_path / "run", 40)
+    before = folder.read_result()
+    folder.result.write_text(damage)
+    assert main(["show", str(folder.path)]) == 2
+    assert "delete it, and `narrows resume" in capsys.readouterr().err
+    folder.result.unlink()
+    assert main(["resume", str(folder.path)]) == 0
+    assert folder.read_result().heldout == before.heldout

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from narrows.errors import NarrowsError
-from narrows.runs import HeldOut, MetricRow, Result, RunFolder, new_run_path
+from narrows.runs import HeldOut, MetricRow, Result, RunFolder, claim_run_path
 
 
 def row(step: int) -> MetricRow:
@@ -17,7 +17,10 @@ def test_rows_round_trip_and_are_truncated_to_a_batch(tmp_path):
     for step in (50, 100, 150):
         folder.append_row(row(step))
     assert folder.read_rows() == [row(50), row(100), row(150)]
-    folder.truncate_rows(120)
+    folder.append_row(row(170))
+    folder.truncate_rows(180, every=50)
+    assert folder.read_rows() == [row(50), row(100), row(150)], "a row that only a run's end made is dropped"
+    folder.truncate_rows(120, every=50)
     assert folder.read_rows() == [row(50), row(100)]
     folder.append_row(row(150))
     assert folder.read_rows() == [row(50), row(100), row(150)]
@@ -33,7 +36,7 @@ def test_a_row_cut_off_by_a_crash_is_left_out(tmp_path):
 
 def test_truncating_before_any_row_leaves_a_file_that_can_be_appended_to(tmp_path):
     folder = RunFolder(tmp_path)
-    folder.truncate_rows(0)
+    folder.truncate_rows(0, every=50)
     folder.append_row(row(50))
     assert folder.read_rows() == [row(50)]
 
@@ -59,8 +62,27 @@ def test_a_damaged_result_is_named(tmp_path):
         RunFolder(tmp_path).read_result()
 
 
-def test_the_next_free_folder(tmp_path):
-    assert new_run_path(tmp_path / "runs", "a").name == "a-1"
-    for name in ("a-1", "a-3", "a-x", "b-9"):
-        (tmp_path / name).mkdir()
-    assert new_run_path(tmp_path, "a").name == "a-4"
+def test_the_next_free_folder_is_claimed(tmp_path):
+    """Names with wildcard characters and odd digits included: a name is only ever compared by making it."""
+    for stem in ("a", "b[1]", "c²"):
+        names = [claim_run_path(tmp_path / "runs", stem).name for _ in range(3)]
+        assert names == [f"{stem}-1", f"{stem}-2", f"{stem}-3"]
+
+
+@pytest.mark.parametrize("line", ["", "garbage", "1,2,3", "x,20.5,9.25,9,0.125,0.5,1.5,-3,12"])
+def test_damaged_metrics_are_named_with_their_line(tmp_path, line):
+    folder = RunFolder(tmp_path)
+    folder.append_row(row(50))
+    with folder.metrics.open("a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(NarrowsError, match=r"metrics\.csv is damaged near line 3"):
+        folder.read_rows()
+
+
+def test_a_folder_can_be_held_by_one_process_only(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    with folder.lock(), pytest.raises(NarrowsError, match="is being trained by another process"), folder.lock():
+        pass
+    with folder.lock():
+        pass

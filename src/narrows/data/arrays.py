@@ -5,7 +5,7 @@ dtype       uint8 (0..255, served as [0, 1]; only 0 and 1: served as they are), 
 (N, D)      vectors
 (N, H, W)   images of one channel
 rank 4      (N, H, W, C) if the last axis is 1, 3 or 4, else (N, C, H, W) if the second axis is
-values      finite; floats in [0, 1], or anything float32 can hold with values="any"
+values      finite; floats in [0, 1], or anything up to 1e15 with values="any"
 ==========  ============================================================================================
 
 A NaN in example 40,000 is cheaper to find here than in the loss an hour later, so every value is looked at
@@ -24,7 +24,7 @@ from narrows.errors import NarrowsError
 
 _CHUNK_BYTES = 1 << 24
 _CHANNELS = (1, 3, 4)
-_LARGEST = float(np.finfo(np.float32).max)
+_LARGEST = 1e15
 
 
 def from_array(array: np.ndarray | torch.Tensor, values: Values = "unit", name: str = "array") -> Data:
@@ -114,8 +114,8 @@ def _check_floats(array: np.ndarray, values: Values, name: str) -> None:
         )
     if max(-low, high) > _LARGEST:
         raise NarrowsError(
-            f"{name}: values run from {low:.6g} to {high:.6g}, more than float32 can hold ({_LARGEST:.3g}); "
-            "rescale them"
+            f"{name}: values run from {low:.6g} to {high:.6g}, "
+            f"more than single precision can square and sum ({_LARGEST:.3g}); rescale them"
         )
 
 

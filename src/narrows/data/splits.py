@@ -2,7 +2,8 @@
 
 All indices are shuffled with PCG64(seed). The first tenth, at most 5,000, is validation; the next tenth, at
 most 10,000, is test; the rest is train. A set with an official test split keeps it, and validation is a
-tenth (at most 5,000) of the others. Every split has at least one example and is sorted, so that reading it
+tenth (at most 5,000) of the others. Validation and test have at least two examples each, so that a
+mean has an interval, and every split is sorted, so that reading it
 in order walks the file in order.
 """
 
@@ -30,8 +31,8 @@ class Splits:
 def split(data: Data, seed: int = 0) -> Splits:
     """Divide the examples of `data` by the rule above."""
     count = len(data.examples)
-    if count < 3:
-        raise NarrowsError(f"{data.name}: {count} examples are too few for train, validation and test; bring 3 or more")
+    if count < 5:
+        raise NarrowsError(f"{data.name}: {count} examples are too few for train, validation and test; bring 5 or more")
     order = shuffled(count, seed)
     if data.test is None:
         held = _tenth(count, _MOST_VALIDATION)
@@ -39,14 +40,14 @@ def split(data: Data, seed: int = 0) -> Splits:
     else:
         test = np.unique(data.test).astype(np.int64)
         others = order[~np.isin(order, test)]
-        if len(others) < 2:
+        if len(others) < 3:
             raise NarrowsError(
                 f"{data.name}: {len(others)} of {count} examples are outside its test split; "
-                "train and validation need 1 each"
+                "train and validation need 3 or more"
             )
         validation, train = np.split(others, [_tenth(len(others), _MOST_VALIDATION)])
     return Splits(np.sort(train), np.sort(validation), np.sort(test))
 
 
 def _tenth(count: int, most: int) -> int:
-    return max(1, min(count // 10, most))
+    return max(2, min(count // 10, most))

@@ -1,5 +1,6 @@
 """Watching a run: a live line in a terminal, plain lines now and then anywhere else."""
 
+import contextlib
 import os
 import sys
 import time
@@ -27,9 +28,9 @@ class PlainDisplay(Display):
         self.last = -PLAIN_SECONDS
         self.waiting = ""
         for line in lines:
-            print(line, flush=True)
+            self._say(line)
         if step:
-            print(f"going on after batch {step:,}", flush=True)
+            self._say(f"going on after batch {step:,}")
 
     def row(self, row: MetricRow) -> None:
         """Print the row, if the last one is old enough."""
@@ -41,12 +42,17 @@ class PlainDisplay(Display):
     def end(self) -> None:
         """Print the last row, if it was not printed yet."""
         if self.waiting:
-            print(self.waiting, flush=True)
+            self._say(self.waiting)
         self.last, self.waiting = time.monotonic(), ""
 
     def kept(self, step: int, dims: int, validation: HeldOut) -> None:
         """Print what was saved."""
-        print(kept_line(step, dims, validation, self.config), flush=True)
+        self._say(kept_line(step, dims, validation, self.config))
+
+    def _say(self, line: str) -> None:
+        """Print a line; where nobody reads any more (a closed pipe, a full disk), training goes on in silence."""
+        with contextlib.suppress(OSError):
+            print(line, flush=True)
 
 
 class LiveDisplay(Display):
@@ -56,7 +62,7 @@ class LiveDisplay(Display):
         """Print the header and start the bar."""
         self.config = config
         self.pace = Pace(step)
-        self.console = Console(highlight=False)
+        self.console = Console(highlight=False, markup=False)
         for line in lines:
             self.console.print(line)
         self.bar = Progress(
@@ -119,6 +125,6 @@ def is_first_process() -> bool:
 
 def make_display() -> Display:
     """Return the live display on a terminal, the plain one elsewhere, a silent one in all processes but the first."""
-    if not is_first_process():
+    if not is_first_process() or sys.stdout is None:
         return Display()
     return LiveDisplay() if sys.stdout.isatty() else PlainDisplay()

@@ -1,5 +1,7 @@
 """The answer in words, with the certificate beside it."""
 
+import shlex
+
 from narrows.runs import HeldOut, MetricRow, Result, RunFolder
 
 SLACK = 0.9
@@ -54,7 +56,9 @@ def hint(result: Result, rows: list[MetricRow], folder: RunFolder) -> str | None
     if not rows or result.model == "last":
         return None
     row = rows[-1]
-    go_on = f"more batches may close more: narrows resume {folder.path} --steps {2 * result.steps}"
+    go_on = f"more batches may close more: narrows resume {shlex.quote(str(folder.path))} --steps {2 * result.steps}"
+    if result.dims == 0:
+        return None
     if row.open < result.dims:
         return f"training ended with {row.open} gates open, not yet within tau; {go_on}"
     if row.error < SLACK * result.tau:
@@ -64,7 +68,7 @@ def hint(result: Result, rows: list[MetricRow], folder: RunFolder) -> str | None
 
 def progress(folder: RunFolder, steps: int, rows: list[MetricRow]) -> str:
     """Say where a run stands that has not ended."""
-    go_on = f"go on with: narrows resume {folder.path}"
+    go_on = f"go on with: narrows resume {shlex.quote(str(folder.path))}"
     if not rows:
         return f"{folder.path} has not ended and has no metrics yet; {go_on}"
     row = rows[-1]

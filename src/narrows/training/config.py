@@ -3,13 +3,16 @@
 import dataclasses
 import difflib
 import json
-import math
 import tomllib
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 from narrows.errors import NarrowsError
+
+SMALLEST, LARGEST = 1e-30, 1e30
+"""Of tau: what single precision can work with."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class TrainConfig:
     gate_noise: Literal["example", "batch"] = "example"
     """Whether each example draws its own gates or the whole batch shares one draw."""
     constraint: Literal["auto", "plain", "relative"] = "auto"
-    """plain: E - tau; relative: 20 (E - tau) / tau, for any unit; auto: plain for the paper's image sets."""
+    """plain: E - tau; relative: (E - tau) / tau, for any unit; auto: plain for the paper's image sets."""
     values: Literal["unit", "any"] = "unit"
     """unit: values are in [0, 1] (or bytes); any: any finite values, standardised inside the model."""
     learning_rate: float = 1e-3
@@ -59,38 +62,58 @@ class TrainConfig:
     checkpoint_every: int = 1_000
     """Batches between checkpoints."""
 
-    def check(self) -> None:
-        """Refuse settings that cannot be run, naming the setting, the rule and the value."""
-        if self.tau is not None and not (math.isfinite(self.tau) and self.tau > 0):
-            raise NarrowsError(f"--tau must be a number above 0 (the largest error you accept); it is {self.tau:g}")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise NarrowsError(f"--learning-rate must be a number above 0; it is {self.learning_rate:g}")
-        for name in (
-            "n",
-            "steps",
-            "batch",
-            "width",
-            "threads",
-            "log_every",
-            "eval_every",
-            "checkpoint_every",
-        ):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise NarrowsError(f"--{name.replace('_', '-')} must be at least 1; it is {value}")
-        for name in ("seed", "split_seed"):
-            if not 0 <= getattr(self, name) < 2**63:
+    def checked(self) -> "TrainConfig":
+        """Return these settings with plain Python values; refuse what cannot be run, naming setting, rule and value."""
+        kinds = get_type_hints(TrainConfig)
+        values = {f.name: _plain(f.name, getattr(self, f.name), kinds[f.name]) for f in fields(self)}
+        for name in ("tau", "learning_rate"):
+            if values[name] is not None and not SMALLEST <= values[name] <= LARGEST:
                 raise NarrowsError(
-                    f"--{name.replace('_', '-')} must be between 0 and 2^63; it is {getattr(self, name)}"
+                    f"{_option(name)} must be a number above 0 (from {SMALLEST:g} to {LARGEST:g}); "
+                    f"it is {values[name]:g}"
                 )
+        for name in ("n", "steps", "batch", "width", "threads", "log_every", "eval_every", "checkpoint_every"):
+            if values[name] is not None and values[name] < 1:
+                raise NarrowsError(f"{_option(name)} must be at least 1; it is {values[name]}")
+        for name in ("seed", "split_seed"):
+            if not 0 <= values[name] < 2**63:
+                raise NarrowsError(f"{_option(name)} must be between 0 and 2^63; it is {values[name]}")
+        return TrainConfig(**values)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _plain(name: str, value: Any, kind: Any) -> Any:
+    """Return the value as an int, float or str of the setting's kind; numpy's numbers count as numbers."""
+    allowed = get_args(kind)
+    if type(None) in allowed:
+        if value is None:
+            return None
+        kind = next(k for k in allowed if k is not type(None))
+    elif allowed:
+        if value not in allowed:
+            raise NarrowsError(f"{_option(name)} must be one of {', '.join(allowed)}; it is {value!r}")
+        return value
+    rules: dict[Any, tuple[Any, str]] = {
+        int: (Integral, "a whole number"),
+        float: (Real, "a number"),
+        str: (str, "text"),
+    }
+    abstract, words = rules[kind]
+    if not isinstance(value, abstract) or isinstance(value, bool):
+        raise NarrowsError(f"{_option(name)} must be {words}; it is {value!r}")
+    return kind(value)
 
 
 def config_from_dict(settings: dict[str, Any], source: str) -> TrainConfig:
     """Build a config from stored settings; what is missing keeps its default, what is unknown is refused."""
     check_names(settings, source)
-    config = TrainConfig(**settings)
-    config.check()
-    return config
+    try:
+        return TrainConfig(**settings).checked()
+    except NarrowsError as error:
+        raise NarrowsError(f"{source}: {error}") from None
 
 
 def check_names(settings: dict[str, Any], source: str) -> None:
@@ -114,7 +137,7 @@ def read_config_file(path: Path) -> dict[str, Any]:
         raise NarrowsError(f"the config file {path} is not valid {path.suffix[1:] or 'JSON'}: {error}") from error
     if not isinstance(content, dict):
         raise NarrowsError(f"the config file {path} must hold one object of settings")
-    check_names(content, str(path))
+    config_from_dict(content, str(path))
     return content
 
 

@@ -3,11 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
-from narrows.data import Data, load
+import numpy as np
+import torch
+
+from narrows.data import Data, from_array, load
 from narrows.errors import NarrowsError
-from narrows.runs import Result, RunFolder, new_run_path
+from narrows.runs import Result, RunFolder, claim_run_path
 from narrows.training.checkpoint import load_newest
-from narrows.training.config import TrainConfig, config_from_dict, to_dict
+from narrows.training.config import TrainConfig, config_from_dict
 from narrows.training.display import Display
 from narrows.training.loop import Trainer
 
@@ -17,27 +20,33 @@ IN_MEMORY = "(an array in memory)"
 def train(
     config: TrainConfig,
     out: Path | str | None = None,
-    data: Data | None = None,
+    data: Data | np.ndarray | torch.Tensor | None = None,
     display: Display | None = None,
 ) -> tuple[Result, RunFolder]:
     """Train a model under `config` and return the answer and the folder with everything.
 
-    `data` is loaded by `config.data` unless given. `out` must not exist yet, or be empty; by default it is the next
-    free runs/NAME-1, -2, ... Nothing is written before settings and data have been found good.
+    `data`, `Data` or an array, is loaded by `config.data` unless given. `out` must not exist yet, or be empty; by
+    default it is the next free runs/NAME-1, -2, ... Nothing is written before settings and data have been found good.
     """
-    config.check()
+    config = config.checked()
     if data is None:
         data = load(config.data, config.values)
     else:
         config = replace(config, data=IN_MEMORY)
-    folder = RunFolder(out if out is not None else new_run_path(Path("runs"), data.name))
-    trainer = Trainer(config, data, folder, display or Display())
-    trainer.create_folder()
-    return trainer.run(), folder
+    if not isinstance(data, Data):
+        data = from_array(data, config.values)
+    trainer = Trainer(config, data, display or Display())
+    if out is None and trainer.accelerator.is_main_process:
+        out = claim_run_path(Path("runs"), data.name)
+    folder = RunFolder(out or "runs")
+    return trainer.start_in(folder), folder
 
 
 def resume(
-    out: Path | str, steps: int | None = None, data: Data | None = None, display: Display | None = None
+    out: Path | str,
+    steps: int | None = None,
+    data: Data | np.ndarray | torch.Tensor | None = None,
+    display: Display | None = None,
 ) -> tuple[Result, RunFolder, list[str]]:
     """Go on with a stopped run exactly as if it had not stopped; with `steps`, to that many batches in all.
 
@@ -47,18 +56,16 @@ def resume(
     config = config_from_dict(folder.read_config(), str(folder.config))
     if data is None and config.data == IN_MEMORY:
         raise NarrowsError(f"{out} was trained on an array in memory: resume it from Python, with data=...")
+    if steps is not None:
+        config = replace(config, steps=steps).checked()
     done = folder.read_result()
-    if done is not None and done.steps >= (steps or config.steps):
+    if done is not None and done.steps == config.steps and folder.model.exists():
         return done, folder, []
     state, passed = load_newest(folder.checkpoints)
-    if steps is not None:
-        if steps < state["step"]:
-            raise NarrowsError(f"--steps {steps} is less than the {state['step']} batches this run has done")
-        config = replace(config, steps=steps)
-        config.check()
-    data = data or load(config.data, config.values)
-    trainer = Trainer(config, data, folder, display or Display())
-    trainer.load_state_dict(state)
-    folder.write_config(to_dict(trainer.config))
-    folder.truncate_rows(trainer.step)
-    return trainer.run(), folder, passed
+    if config.steps < state["step"]:
+        raise NarrowsError(f"--steps {config.steps} is less than the {state['step']} batches this run has done")
+    if data is None:
+        data = load(config.data, config.values)
+    if not isinstance(data, Data):
+        data = from_array(data, config.values)
+    return Trainer(config, data, display or Display()).continue_in(folder, state), folder, passed

@@ -4,9 +4,11 @@
 it depends on, so that training through a checkpoint equals training in one go, bit for bit.
 """
 
+import contextlib
 import copy
 import math
 import platform
+import signal
 import time
 from importlib.metadata import version
 from typing import Any
@@ -29,16 +31,18 @@ from narrows.training.keeping import Kept
 from narrows.training.setup import fingerprint, make_accelerator, make_narrowing, moments, resolve
 from narrows.training.signals import Interrupted, StopRequest
 
+MAY_CHANGE = ("data", "steps", "device", "threads", "log_every", "eval_every", "checkpoint_every")
+"""Settings that a run may be resumed with other values of; moved data are found out by their fingerprint."""
 VALIDATION_NOISE, TEST_NOISE = 1, 2
 """Seeds of the posterior samples in evaluations; fixed, so that evaluations can be compared."""
 
 
 class Trainer:
-    """One run: made from settings and data, it touches no file before `create_folder` and `run`."""
+    """One run: made from settings and data, it touches no file before `start_in` or `continue_in`."""
 
-    def __init__(self, config: TrainConfig, data: Data, folder: RunFolder, display: Display) -> None:
-        config.check()
-        self.data, self.folder, self.display = data, folder, display
+    def __init__(self, config: TrainConfig, data: Data, display: Display) -> None:
+        config = config.checked()
+        self.data, self.display = data, display
         self.splits = split(data, config.split_seed)
         self.batches = Batches(self.splits.train, config.batch, config.seed)
         measured = moments(data.examples, self.splits.train)
@@ -52,43 +56,67 @@ class Trainer:
         self.wrapped, self.prepared = self.accelerator.prepare(self.narrowing, self.optimiser)
         self.noise = torch.Generator(self.accelerator.device).manual_seed(self.config.seed)
 
+        self.folder = RunFolder("runs")
         self.fingerprint = fingerprint(data)
-        self.step = 0
+        self.step = self.saved_step = 0
         self.seconds = 0.0
-        self.totals = torch.zeros(4, device=self.accelerator.device)
+        self.totals = torch.zeros(5, device=self.accelerator.device)
+        """Sums since the last row of metrics: error, hits, kl, loss, and the number of batches."""
         self.kept: Kept | None = None
+        self.kept_at_end: Kept | None = None
+        """Found by the look at an end that was no multiple of `eval_every`; apart, so that going on stays exact."""
         self.best_error, self.best_dims = math.inf, self.config.n
 
-    def create_folder(self) -> None:
-        """Make the run folder, with a checkpoint of batch 0: a run killed at any time can be resumed."""
-        if self.accelerator.is_main_process:
-            self.folder.create()
-            self.folder.write_config(to_dict(self.config))
-            self._checkpoint()
+    def start_in(self, folder: RunFolder) -> Result:
+        """Make the folder, with a checkpoint of batch 0 so that it can be resumed from any moment on, and train."""
+        self.folder = folder
+        with StopRequest() as stop:
+            if self.accelerator.is_main_process:
+                folder.create()
+                folder.write_config(to_dict(self.config))
+                self._checkpoint()
+            return self._run(stop)
 
-    def run(self) -> Result:
+    def continue_in(self, folder: RunFolder, state: dict[str, Any]) -> Result:
+        """Become the run that `state` was and go on with it."""
+        self.folder = folder
+        self.load_state_dict(state)
+        with StopRequest() as stop:
+            if self.accelerator.is_main_process:
+                folder.result.unlink(missing_ok=True)  # the answer so far no longer holds
+                folder.write_config(to_dict(self.config))
+                folder.truncate_rows(self.step, self.config.log_every)
+            return self._run(stop)
+
+    def _run(self, stop: StopRequest) -> Result:
         """Train to the last batch and certify the model; or stop at a signal, with a checkpoint."""
         main = self.accelerator.is_main_process
-        self.display.begin(self.config, self.describe(), self.step)
-        started = time.perf_counter() - self.seconds
-        try:
-            with StopRequest() as stop:
+        with self.folder.lock() if main else contextlib.nullcontext():
+            self.display.begin(self.config, self.describe(), self.step)
+            started = time.perf_counter() - self.seconds
+            try:
                 while self.step < self.config.steps:
                     self.train_batch()
                     self.seconds = time.perf_counter() - started
-                    last = self.step == self.config.steps
                     if self._due(self.config.log_every):
                         self._log()
                     if main and self._due(self.config.eval_every):
                         self._validate()
                     stopping = self._agree(stop)
-                    if main and (self._due(self.config.checkpoint_every) or last or stopping):
+                    if main and (self._due(self.config.checkpoint_every) or stopping):
                         self._checkpoint()
-                    if stopping and not last:
+                    if stopping and self.step < self.config.steps:
                         raise Interrupted(self.step, self.folder.path, stopping)
-        finally:
-            self.display.end()
-        return self._finish()
+                return self._finish()
+            except KeyboardInterrupt:  # a second Ctrl-C
+                raise Interrupted(self.saved_step, self.folder.path, signal.SIGINT) from None
+            except OSError as error:
+                raise NarrowsError(
+                    f"cannot write into {self.folder.path}: {error.strerror}; what was saved is safe: make room there, "
+                    f"then go on with `narrows resume {self.folder.path}`"
+                ) from error
+            finally:
+                self.display.end()
 
     def train_batch(self) -> None:
         """One step of Algorithm 1 on the next batch, and its update."""
@@ -102,7 +130,7 @@ class Trainer:
         self.prepared.step()
         self.prepared.zero_grad()
         self.constraint.project()
-        self.totals += torch.stack(record)
+        self.totals += torch.stack([*record, torch.ones_like(record.loss)])
         self.step += 1
 
     def state_dict(self) -> dict[str, Any]:
@@ -110,6 +138,7 @@ class Trainer:
         return {
             "step": self.step,
             "seconds": self.seconds,
+            "config": to_dict(self.config),
             "fingerprint": self.fingerprint,
             "narrowing": self.narrowing.state_dict(),
             "optimiser": self.optimiser.state_dict(),
@@ -117,6 +146,7 @@ class Trainer:
             "batches": self.batches.state_dict(),
             "totals": self.totals,
             "kept": self.kept.state_dict() if self.kept else None,
+            "kept_at_end": self.kept_at_end.state_dict() if self.kept_at_end else None,
             "best": (self.best_error, self.best_dims),
         }
 
@@ -126,14 +156,22 @@ class Trainer:
             raise NarrowsError(
                 f"the data {self.config.data} are not those this run was started with; nothing was changed"
             )
+        for name, value in to_dict(self.config).items():
+            if name not in MAY_CHANGE and value != state["config"][name]:
+                raise NarrowsError(
+                    f"{self.folder.config} says {name} = {value!r}, but this run was trained with "
+                    f"{state['config'][name]!r}; put that back, or start a new run"
+                )
         self.narrowing.load_state_dict(state["narrowing"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.noise.set_state(state["noise"])
         self.batches.load_state_dict(state["batches"])
         self.totals.copy_(state["totals"])
         self.kept = Kept.from_state_dict(state["kept"]) if state["kept"] else None
+        self.kept_at_end = Kept.from_state_dict(state["kept_at_end"]) if state["kept_at_end"] else None
         self.best_error, self.best_dims = state["best"]
-        self.step, self.seconds = state["step"], state["seconds"]
+        self.step = self.saved_step = state["step"]
+        self.seconds = state["seconds"]
 
     def describe(self) -> list[str]:
         """Say in a few lines what is trained, on what."""
@@ -162,7 +200,16 @@ class Trainer:
         return int(np.prod(self.data.examples.shape))
 
     def _checkpoint(self) -> None:
+        if not all(torch.isfinite(p).all() for p in self.narrowing.parameters()):
+            raise self._broke_down()
         save_checkpoint(self.folder.checkpoints, self.step, self.state_dict())
+        self.saved_step = self.step
+
+    def _broke_down(self) -> NarrowsError:
+        return NarrowsError(
+            f"training broke down: error, loss or weights are not finite numbers near batch {self.step}; start again "
+            f"with a smaller --learning-rate than {self.config.learning_rate:g}"
+        )
 
     def _due(self, every: int) -> bool:
         return self.step % every == 0
@@ -177,14 +224,11 @@ class Trainer:
         return int(signals.max())
 
     def _log(self) -> None:
-        means = self.accelerator.reduce(self.totals, "mean").cpu() / self.config.log_every
-        self.totals.zero_()
-        error, hits, kl, loss = means.tolist()
+        totals = self.accelerator.reduce(self.totals, "mean").cpu()
+        self.totals = torch.zeros_like(self.totals)
+        error, hits, kl, loss = (totals[:4] / totals[4]).tolist()
         if not all(map(math.isfinite, (error, kl, loss))):
-            raise NarrowsError(
-                f"training broke down: the error or loss is not a finite number near batch {self.step}; start again "
-                f"with a smaller --learning-rate than {self.config.learning_rate:g} (the folder keeps what there was)"
-            )
+            raise self._broke_down()
         probability = self.model.gates.probability().detach()
         row = MetricRow(
             step=self.step,
@@ -205,14 +249,25 @@ class Trainer:
         seen = self._look()
         if seen.meets(self.tau):
             candidate = Kept.of(self.model, self.step, seen)
-            if candidate.beats(self.kept):
-                self.kept = candidate
+            if candidate.beats(self._best()):
                 self._save(self._narrowed(candidate), candidate, met=True)
                 self.display.kept(self.step, len(candidate.kept), seen)
+            if not self._due(self.config.eval_every):
+                self.kept_at_end = candidate if candidate.beats(self.kept_at_end) else self.kept_at_end
+            elif candidate.beats(self.kept):
+                self.kept = candidate
+
+    def _best(self) -> Kept | None:
+        """Return the best model that met tau on the validation split at any look."""
+        if self.kept is None or (self.kept_at_end is not None and self.kept_at_end.beats(self.kept)):
+            return self.kept_at_end
+        return self.kept
 
     def _look(self) -> HeldOut:
         """Measure the validation split."""
         seen = evaluate(self.model, self.data.examples, self.splits.validation, VALIDATION_NOISE)
+        if not math.isfinite(seen.error):
+            raise self._broke_down()
         if seen.error < self.best_error:
             self.best_error, self.best_dims = seen.error, len(self.model.gates.kept())
         return seen
@@ -234,18 +289,23 @@ class Trainer:
         save_model(model, self.folder.model, about)
 
     def _finish(self) -> Result:
-        """Certify on the first process, and let all have the answer."""
-        answers = [self._certify() if self.accelerator.is_main_process else None]
+        """Take a last look, save everything, certify on the first process, and let all have the answer."""
+        main = self.accelerator.is_main_process
+        if main:
+            if not self._due(self.config.eval_every):
+                self._validate()
+            self._checkpoint()
+        if not self._due(self.config.log_every):
+            self._log()  # after the checkpoint: a row of the run's end, which going on drops again
+        answers = [self._certify() if main else None]
         (result,) = broadcast_object_list(answers) if self.accelerator.num_processes > 1 else answers
         assert result is not None
         return result
 
     def _certify(self) -> Result:
-        """Measure the kept model, or the last one if none met tau, on the test split, seen here for the first time."""
-        if not self._due(self.config.eval_every):  # a last look; not in the checkpoint, so that going on stays exact
-            self._validate()
-        met = self.kept is not None
-        chosen = self.kept
+        """Measure the kept model, or the last one if none met tau, on the test split, not looked at before."""
+        chosen = self._best()
+        met = chosen is not None
         if chosen is None:
             chosen = Kept.of(self.model, self.step, self._look())
         model = self._narrowed(chosen)

@@ -15,12 +15,12 @@ from narrows.data import SETS, Data, Examples
 from narrows.errors import NarrowsError
 from narrows.model import gated_vae
 from narrows.networks import NetworkConfig, has_conv_plan
-from narrows.training.config import TrainConfig
+from narrows.training.config import SMALLEST, TrainConfig
 
 PAPER_TAU = {"dsprites": 20.0}
 """The paper's image sets, which keep its plain constraint (decision D12), with the tau of its first experiment."""
 RELATIVE = GecoConfig(relative_scale=1.0, highest=100.0)
-"""Of the relative constraint: measured in docs/algorithm.md (decision D12)."""
+"""Of the relative constraint (decision D12; measured by benchmarks/relative_scale.py)."""
 MOMENT_EXAMPLES = 20_000
 FINGERPRINT_EXAMPLES = 64
 
@@ -51,6 +51,8 @@ def moments(examples: Examples, index: np.ndarray) -> Moments:
 def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
     """Decide every `auto`, so that the stored settings say what was done."""
     tau = config.tau if config.tau is not None else PAPER_TAU.get(config.data)
+    if tau is None and measured.variance < SMALLEST:
+        raise NarrowsError(f"{data.name}: all examples are (nearly) the same; give any --tau from {SMALLEST:g} on")
     if tau is None:
         raise NarrowsError(
             f"--tau is needed for {data.name}: the largest squared error an input you accept; for scale, decoding "
@@ -58,6 +60,13 @@ def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
             f"{measured.variance * 0.05:.3g}"
         )
     shape = data.examples.shape
+    spread = (measured.variance / measured.mean.numel()) ** 0.5
+    largest = measured.mean.abs().max().item()
+    if 0 < spread < 1e-4 * largest:
+        raise NarrowsError(
+            f"{data.name}: values around {largest:.4g} that vary by {spread:.2g} cannot be told apart well in single "
+            f"precision; subtract each column's mean first"
+        )
     if config.network == "conv" and not has_conv_plan(shape):
         raise NarrowsError(
             f"--network conv is for 64x64 and 28x28 images; these examples are {'x'.join(map(str, shape))}; "
@@ -88,7 +97,12 @@ def make_narrowing(config: TrainConfig, data: Data, measured: Moments) -> Narrow
     network = NetworkConfig(config.network, shape, config.n, config.width, output)  # type: ignore[arg-type]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        model = gated_vae(network)
+        try:
+            model = gated_vae(network)
+        except (RuntimeError, MemoryError, OverflowError, TypeError) as error:
+            raise NarrowsError(
+                f"a model with --n {config.n} and --width {config.width} does not fit into memory; use smaller ones"
+            ) from error
     if output == "linear":
         spread = torch.tensor(measured.variance / measured.mean.numel()).sqrt().float()
         model.scaling.fit(measured.mean, spread)

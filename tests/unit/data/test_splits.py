@@ -11,7 +11,7 @@ def data(count, test=None):
     return Data("mine", from_array(np.zeros((count, 1), np.float32)).examples, "unit", test=test)
 
 
-@pytest.mark.parametrize("count", [3, 4, 19, 20, 1234, 60_000, 150_000])
+@pytest.mark.parametrize("count", [5, 6, 19, 20, 1234, 60_000, 150_000])
 @pytest.mark.parametrize("official", [False, True])
 def test_disjoint_covering_and_sorted(count, official):
     test = np.arange(count)[-(count // 3) :] if official else None
@@ -22,11 +22,12 @@ def test_disjoint_covering_and_sorted(count, official):
         assert part.dtype == np.int64
         assert len(part) >= 1
         assert (np.diff(part) > 0).all()
+    assert len(splits.validation) >= 2
 
 
 @pytest.mark.parametrize(
     ("count", "validation", "test"),
-    [(3, 1, 1), (19, 1, 1), (20, 2, 2), (1000, 100, 100), (70_000, 5000, 7000), (150_000, 5000, 10_000)],
+    [(5, 2, 2), (19, 2, 2), (20, 2, 2), (1000, 100, 100), (70_000, 5000, 7000), (150_000, 5000, 10_000)],
 )
 def test_sizes(count, validation, test):
     splits = split(data(count))
@@ -56,10 +57,10 @@ def test_the_seed_decides():
 
 
 def test_too_few_examples():
-    with pytest.raises(NarrowsError, match=r"^mine: 2 examples are too few .* bring 3 or more$"):
-        split(data(2))
-    with pytest.raises(NarrowsError, match=r"^mine: 1 of 3 examples are outside its test split"):
-        split(data(3, np.array([0, 1])))
+    with pytest.raises(NarrowsError, match=r"^mine: 4 examples are too few .* bring 5 or more$"):
+        split(data(4))
+    with pytest.raises(NarrowsError, match=r"^mine: 2 of 5 examples are outside its test split"):
+        split(data(5, np.array([0, 1, 2])))
 
 
 def test_negative_seed():
