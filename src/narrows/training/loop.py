@@ -5,11 +5,11 @@ it depends on, so that training through a checkpoint equals training in one go, 
 """
 
 import contextlib
-import copy
 import math
 import platform
 import signal
 import time
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
@@ -22,19 +22,19 @@ from narrows.algorithm import Noise, draw_noise, make_optimiser
 from narrows.data import Batches, Data, split
 from narrows.errors import NarrowsError
 from narrows.model import VAE, save_model
-from narrows.runs import HeldOut, MetricRow, Result, RunFolder
+from narrows.runs import MetricRow, Result, RunFolder
 from narrows.training.checkpoint import save_checkpoint
 from narrows.training.config import TrainConfig, to_dict
 from narrows.training.display import Display
 from narrows.training.evaluate import evaluate
-from narrows.training.keeping import Kept
+from narrows.training.keeping import Keeper, Kept
 from narrows.training.setup import fingerprint, make_accelerator, make_narrowing, moments, resolve
 from narrows.training.signals import Interrupted, StopRequest
 
 MAY_CHANGE = ("data", "steps", "device", "threads", "log_every", "eval_every", "checkpoint_every")
 """Settings that a run may be resumed with other values of; moved data are found out by their fingerprint."""
-VALIDATION_NOISE, TEST_NOISE = 1, 2
-"""Seeds of the posterior samples in evaluations; fixed, so that evaluations can be compared."""
+TEST_NOISE = 2
+"""Seed of the posterior samples on the test split."""
 
 
 class Trainer:
@@ -62,17 +62,15 @@ class Trainer:
         self.seconds = 0.0
         self.totals = torch.zeros(5, device=self.accelerator.device)
         """Sums since the last row of metrics: error, hits, kl, loss, and the number of batches."""
-        self.kept: Kept | None = None
-        self.kept_at_end: Kept | None = None
-        """Found by the look at an end that was no multiple of `eval_every`; apart, so that going on stays exact."""
-        self.best_error, self.best_dims = math.inf, self.config.n
+        self.keeper = Keeper(data.examples, self.splits.validation, self.tau)
 
     def start_in(self, folder: RunFolder) -> Result:
         """Make the folder, with a checkpoint of batch 0 so that it can be resumed from any moment on, and train."""
         self.folder = folder
-        with StopRequest() as stop:
+        if self.accelerator.is_main_process:
+            folder.create()
+        with self._session() as stop:
             if self.accelerator.is_main_process:
-                folder.create()
                 folder.write_config(to_dict(self.config))
                 self._checkpoint()
             return self._run(stop)
@@ -81,42 +79,49 @@ class Trainer:
         """Become the run that `state` was and go on with it."""
         self.folder = folder
         self.load_state_dict(state)
-        with StopRequest() as stop:
+        with self._session() as stop:
             if self.accelerator.is_main_process:
+                folder.truncate_rows(self.step, self.config.log_every)
                 folder.result.unlink(missing_ok=True)  # the answer so far no longer holds
                 folder.write_config(to_dict(self.config))
-                folder.truncate_rows(self.step, self.config.log_every)
             return self._run(stop)
+
+    @contextlib.contextmanager
+    def _session(self) -> Iterator[StopRequest]:
+        """Hold the folder, take signals as requests, and say how to go on after a second Ctrl-C or a full disk."""
+        lock = self.folder.lock() if self.accelerator.is_main_process else contextlib.nullcontext()
+        try:
+            with StopRequest() as stop, lock:
+                yield stop
+        except KeyboardInterrupt:
+            raise Interrupted(self.saved_step, self.folder.path, signal.SIGINT) from None
+        except OSError as error:
+            raise NarrowsError(
+                f"cannot write into {self.folder.path}: {error.strerror}; what was saved is safe: make room there, "
+                f"then go on with `narrows resume {self.folder.path}`"
+            ) from error
 
     def _run(self, stop: StopRequest) -> Result:
         """Train to the last batch and certify the model; or stop at a signal, with a checkpoint."""
         main = self.accelerator.is_main_process
-        with self.folder.lock() if main else contextlib.nullcontext():
-            self.display.begin(self.config, self.describe(), self.step)
-            started = time.perf_counter() - self.seconds
-            try:
-                while self.step < self.config.steps:
-                    self.train_batch()
-                    self.seconds = time.perf_counter() - started
-                    if self._due(self.config.log_every):
-                        self._log()
-                    if main and self._due(self.config.eval_every):
-                        self._validate()
-                    stopping = self._agree(stop)
-                    if main and (self._due(self.config.checkpoint_every) or stopping):
-                        self._checkpoint()
-                    if stopping and self.step < self.config.steps:
-                        raise Interrupted(self.step, self.folder.path, stopping)
-                return self._finish()
-            except KeyboardInterrupt:  # a second Ctrl-C
-                raise Interrupted(self.saved_step, self.folder.path, signal.SIGINT) from None
-            except OSError as error:
-                raise NarrowsError(
-                    f"cannot write into {self.folder.path}: {error.strerror}; what was saved is safe: make room there, "
-                    f"then go on with `narrows resume {self.folder.path}`"
-                ) from error
-            finally:
-                self.display.end()
+        self.display.begin(self.config, self.describe(), self.step)
+        started = time.perf_counter() - self.seconds
+        try:
+            while self.step < self.config.steps:
+                self.train_batch()
+                self.seconds = time.perf_counter() - started
+                if self._due(self.config.log_every):
+                    self._log()
+                if main and self._due(self.config.eval_every):
+                    self._validate()
+                stopping = self._agree(stop)
+                if main and (self._due(self.config.checkpoint_every) or stopping):
+                    self._checkpoint()
+                if stopping and self.step < self.config.steps:
+                    raise Interrupted(self.step, self.folder.path, stopping)
+            return self._finish()
+        finally:
+            self.display.end()
 
     def train_batch(self) -> None:
         """One step of Algorithm 1 on the next batch, and its update."""
@@ -145,9 +150,7 @@ class Trainer:
             "noise": self.noise.get_state(),
             "batches": self.batches.state_dict(),
             "totals": self.totals,
-            "kept": self.kept.state_dict() if self.kept else None,
-            "kept_at_end": self.kept_at_end.state_dict() if self.kept_at_end else None,
-            "best": (self.best_error, self.best_dims),
+            "keeper": self.keeper.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -167,9 +170,7 @@ class Trainer:
         self.noise.set_state(state["noise"])
         self.batches.load_state_dict(state["batches"])
         self.totals.copy_(state["totals"])
-        self.kept = Kept.from_state_dict(state["kept"]) if state["kept"] else None
-        self.kept_at_end = Kept.from_state_dict(state["kept_at_end"]) if state["kept_at_end"] else None
-        self.best_error, self.best_dims = state["best"]
+        self.keeper.load_state_dict(state["keeper"])
         self.step = self.saved_step = state["step"]
         self.seconds = state["seconds"]
 
@@ -245,37 +246,15 @@ class Trainer:
             self.folder.append_row(row)
             self.display.row(row)
 
-    def _validate(self) -> None:
-        seen = self._look()
-        if seen.meets(self.tau):
-            candidate = Kept.of(self.model, self.step, seen)
-            if candidate.beats(self._best()):
-                self._save(self._narrowed(candidate), candidate, met=True)
-                self.display.kept(self.step, len(candidate.kept), seen)
-            if not self._due(self.config.eval_every):
-                self.kept_at_end = candidate if candidate.beats(self.kept_at_end) else self.kept_at_end
-            elif candidate.beats(self.kept):
-                self.kept = candidate
-
-    def _best(self) -> Kept | None:
-        """Return the best model that met tau on the validation split at any look."""
-        if self.kept is None or (self.kept_at_end is not None and self.kept_at_end.beats(self.kept)):
-            return self.kept_at_end
-        return self.kept
-
-    def _look(self) -> HeldOut:
-        """Measure the validation split."""
-        seen = evaluate(self.model, self.data.examples, self.splits.validation, VALIDATION_NOISE)
-        if not math.isfinite(seen.error):
+    def _validate(self) -> Kept:
+        """Look at the validation split; save the model if it is the best so far."""
+        seen = self.keeper.look(self.model, self.step, regular=self._due(self.config.eval_every))
+        if not math.isfinite(seen.validation.error):
             raise self._broke_down()
-        if seen.error < self.best_error:
-            self.best_error, self.best_dims = seen.error, len(self.model.gates.kept())
+        if seen is self.keeper.best():
+            self._save(seen.narrowed(self.model), seen, met=True)
+            self.display.kept(self.step, len(seen.kept), seen.validation)
         return seen
-
-    def _narrowed(self, kept: Kept) -> VAE:
-        model = copy.deepcopy(self.model)
-        model.load_state_dict(kept.state)
-        return model.narrow(kept.kept).eval()
 
     def _save(self, model: VAE, kept: Kept, met: bool) -> None:
         about = {
@@ -304,11 +283,9 @@ class Trainer:
 
     def _certify(self) -> Result:
         """Measure the kept model, or the last one if none met tau, on the test split, not looked at before."""
-        chosen = self._best()
-        met = chosen is not None
-        if chosen is None:
-            chosen = Kept.of(self.model, self.step, self._look())
-        model = self._narrowed(chosen)
+        met = self.keeper.best() is not None
+        chosen = self.keeper.best() or self._validate()
+        model = chosen.narrowed(self.model)
         heldout = evaluate(model, self.data.examples, self.splits.test, TEST_NOISE)
         result = Result(
             n=self.config.n,
@@ -318,8 +295,8 @@ class Trainer:
             values=self._values(),
             heldout=heldout,
             validation=chosen.validation,
-            best_error=self.best_error,
-            best_dims=self.best_dims,
+            best_error=self.keeper.best_error,
+            best_dims=self.keeper.best_dims,
             met=met and heldout.meets(self.tau),
             model="smallest that met tau" if met else "last",
             model_step=chosen.step,
