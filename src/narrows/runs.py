@@ -43,7 +43,7 @@ class MetricRow:
     multiplier: float
     """lambda', now; the column is called lambda."""
     hits: float
-    """Fraction of the examples within tau, averaged."""
+    """Fraction of the examples within the bound that training aims at, averaged."""
     kl: float
     """KL over the open gates, averaged."""
     loss: float

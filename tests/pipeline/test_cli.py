@@ -195,6 +195,7 @@ BAD_INPUT = {
     "steps zero": (lambda t: ["--steps", "0"], "--steps must be at least 1"),
     "batch zero": (lambda t: ["--batch", "0"], "--batch must be at least 1"),
     "learning rate": (lambda t: ["--learning-rate", "0"], "--learning-rate must be a number above 0"),
+    "aim": (lambda t: ["--aim", "1.5"], "--aim must be above 0 and at most 1"),
     "seed": (lambda t: ["--seed", "-1"], "--seed must be between 0"),
     "tau too small": (lambda t: ["--tau", "1e-50"], "--tau must be a number above 0"),
     "too large a model": (lambda t: [save(t / "x.npy", GOOD), "--n", "99999999999"], "does not fit into memory"),

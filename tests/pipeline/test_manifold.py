@@ -22,7 +22,7 @@ SEEDS = range(5)
 def find(seed: int, out: Path) -> tuple[Result, list[MetricRow]]:
     x = curved_manifold(20_000, d=3, ambient=50, seed=seed)
     tau = 0.04 * float(x.var(axis=0).sum())
-    config = TrainConfig(tau=tau, n=10, steps=9_000, width=16, seed=seed, threads=1, device="cpu")
+    config = TrainConfig(tau=tau, n=10, steps=12_000, width=16, seed=seed, threads=1, device="cpu")
     result, folder = train(config, out / str(seed), from_array(x))
     return result, folder.read_rows()
 

@@ -41,6 +41,8 @@ class TrainConfig:
     """Whether each example draws its own gates or the whole batch shares one draw."""
     constraint: Literal["auto", "plain", "relative"] = "auto"
     """plain: E - tau; relative: (E - tau) / tau, for any unit; auto: plain for the paper's image sets."""
+    aim: float | None = None
+    """Share of tau that training aims at, so that the promise holds on new data; by default 0.95, plain: 1."""
     values: Literal["unit", "any"] = "unit"
     """unit: values are in [0, 1] (or bytes); any: any finite values, standardised inside the model."""
     learning_rate: float = 1e-3
@@ -72,6 +74,8 @@ class TrainConfig:
                     f"{_option(name)} must be a number above 0 (from {SMALLEST:g} to {LARGEST:g}); "
                     f"it is {values[name]:g}"
                 )
+        if values["aim"] is not None and not 0 < values["aim"] <= 1:
+            raise NarrowsError(f"--aim must be above 0 and at most 1; it is {values['aim']:g}")
         for name in ("n", "steps", "batch", "width", "threads", "log_every", "eval_every", "checkpoint_every"):
             if values[name] is not None and values[name] < 1:
                 raise NarrowsError(f"{_option(name)} must be at least 1; it is {values[name]}")
