@@ -160,10 +160,11 @@ class Trainer:
                 f"the data {self.config.data} are not those this run was started with; nothing was changed"
             )
         for name, value in to_dict(self.config).items():
-            if name not in MAY_CHANGE and value != state["config"][name]:
+            trained_with = state["config"].get(name, value)
+            if name not in MAY_CHANGE and value != trained_with:
                 raise NarrowsError(
-                    f"{self.folder.config} says {name} = {value!r}, but this run was trained with "
-                    f"{state['config'][name]!r}; put that back, or start a new run"
+                    f"{self.folder.config} says {name} = {value!r}, but this run was trained with {trained_with!r}; "
+                    f"put that back, or start a new run"
                 )
         self.narrowing.load_state_dict(state["narrowing"])
         self.optimiser.load_state_dict(state["optimiser"])
