@@ -3,7 +3,7 @@ and an error of at most 10.2 on the official test images.
 
     python benchmarks/mnist.py FOLDER
 
-FOLDER holds MNIST's four idx files (train-images-idx3-ubyte and so on, plain or .gz). About ten minutes on two cores.
+FOLDER holds MNIST's four idx files (train-images-idx3-ubyte and so on, plain or .gz). About seven minutes on two cores.
 The run folder gets the four curves; docs/mnist-paper.png is a copy of them.
 """
 
