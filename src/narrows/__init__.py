@@ -1,7 +1,7 @@
 """narrows: how many latent dimensions does my data need?
 
 A variational autoencoder is trained under one promise, "the reconstruction error stays at or below tau", and closes
-latent dimensions for good while it trains, as many as the promise allows. The reading order:
+latent dimensions while it trains, as many as the promise allows. The reading order:
 
      1  data         inputs: drawn sets, your own arrays; splits and batches
      2  networks     encoders and decoders; cutting latent rows and columns

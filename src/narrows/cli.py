@@ -24,7 +24,7 @@ from narrows.training.config import TrainConfig, config_from_dict, read_config_f
 HELP = """How many latent dimensions does my data need?
 
 narrows trains a variational autoencoder under one promise, "the error stays at or below tau", and closes latent
-dimensions for good while it trains, as many as the promise allows.
+dimensions while it trains, as many as the promise allows; they are cut out of the model that is saved.
 
     narrows train                              built-in dSprites, as in the paper
     narrows train my.npy --tau 20 --n 32       your data: vectors or images

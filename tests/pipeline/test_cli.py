@@ -92,7 +92,7 @@ def test_tau_that_cannot_be_reached_is_said_plainly_and_the_last_model_saved(ima
     assert load_model(tmp_path / "r" / "model.safetensors").n == 4
 
 
-def test_a_constant_set_needs_no_dimension_and_does_not_break(tmp_path):
+def test_a_constant_set_trains_and_meets_tau(tmp_path):
     np.save(tmp_path / "flat.npy", np.full((200, 6), 0.25, np.float32))
     assert (
         main(
