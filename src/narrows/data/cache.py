@@ -1,18 +1,28 @@
 """A folder for arrays that are expensive to make: written once and whole, then mapped from disk.
 
-A file appears in the cache under its own name only when it is complete (written beside, synced, renamed),
-so two processes may make it at the same time: each renames a good file, and the later one wins. The cache
-is never needed: where nothing can be written, the array is kept in memory.
+Arrays are written in chunks, so making one needs no more memory than a chunk. A file appears in the cache under
+its own name only when it is complete (written beside, synced, renamed), so two processes may make it at the same
+time: each renames a good file, and the later one wins. Where nothing can be written, an array that takes at most
+MEMORY_SHARE of the machine's memory is kept in memory instead.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import platformdirs
+import psutil
 
+from narrows.errors import NarrowsError
 from narrows.files import atomic_file
+
+MEMORY_SHARE = 0.25
+"""Arrays up to this share of the machine's memory may be held in it; larger ones are mapped from disk."""
+
+Chunks = Callable[[], Iterable[np.ndarray]]
+"""Makes an array, some rows at a time."""
 
 
 def cache_folder() -> Path:
@@ -21,33 +31,70 @@ def cache_folder() -> Path:
     return Path(os.path.expanduser(chosen)) if chosen else Path(platformdirs.user_cache_dir("narrows"))
 
 
-def cached_array(file_name: str, shape: tuple[int, ...], make: Callable[[], np.ndarray]) -> tuple[np.ndarray, str]:
-    """Return the uint8 array kept in `file_name`, made first where it is missing or damaged, and where it is.
+def fits_in_memory(nbytes: int) -> bool:
+    """Tell whether an array of this size may be held in memory."""
+    return nbytes <= MEMORY_SHARE * psutil.virtual_memory().total
 
-    The second value ends a sentence for the user: "cached in ..." or "kept in memory, since ...".
+
+def cached_array(
+    file_name: str, row: tuple[int, ...], dtype: np.dtype | type, chunks: Chunks, count: int | None = None
+) -> tuple[np.ndarray, str]:
+    """Return the array (count, *row) kept in `file_name`, made first where it is missing or damaged, and where it is.
+
+    `count` None: as many rows as the chunks have. The second value ends a sentence for the user: "cached in ..." or
+    "kept in memory, since ...".
     """
     path = cache_folder() / file_name
-    array = _open(path, shape)
-    if array is None:
-        made = make()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_file(path) as file:
-                np.save(file, made)
-        except OSError as error:
-            return made, f"kept in memory, since {path.parent} cannot be written ({error.strerror or error})"
-        array = _open(path, shape)
-        if array is None:
-            return made, f"kept in memory, since {path} cannot be read back"
-    return array, f"cached in {path}"
+    array = open_cached(path, row, np.dtype(dtype), count)
+    if array is not None:
+        return array, f"cached in {path}"
+    reason = "cannot be read back"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as file:
+            _write(file, row, np.dtype(dtype), chunks())
+        array = open_cached(path, row, np.dtype(dtype), count)
+        if array is not None:
+            return array, f"cached in {path}"
+    except OSError as error:
+        reason = f"cannot be written ({error.strerror or error})"
+    size = int(np.prod(row)) * np.dtype(dtype).itemsize * (count or 0)
+    if count is None or not fits_in_memory(size):
+        raise NarrowsError(f"{path} {reason}; make room there, or choose another folder with NARROWS_CACHE")
+    made = np.empty((count, *row), dtype)
+    start = 0
+    for chunk in chunks():
+        made[start : start + len(chunk)] = chunk
+        start += len(chunk)
+    return made, f"kept in memory, since {path} {reason}"
 
 
-def _open(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
+def open_cached(path: Path, row: tuple[int, ...], dtype: np.dtype, count: int | None = None) -> np.ndarray | None:
     """Map the array at `path`; None where the file is missing, cut short, or something else."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
-    if not isinstance(array, np.memmap) or array.dtype != np.uint8 or array.shape != shape:
+    if not isinstance(array, np.memmap) or array.dtype != dtype or array.shape[1:] != row:
         return None
-    return array
+    return array if count is None or len(array) == count else None
+
+
+def _write(file: BinaryIO, row: tuple[int, ...], dtype: np.dtype, chunks: Iterable[np.ndarray]) -> None:
+    """Write an .npy file whose length is known only at the end: numpy's header leaves room for any count."""
+    _write_header(file, (0, *row), dtype)
+    start = file.tell()
+    count = 0
+    for chunk in chunks:
+        assert chunk.dtype == dtype
+        assert chunk.shape[1:] == row
+        file.write(np.ascontiguousarray(chunk).data)
+        count += len(chunk)
+    file.seek(0)
+    _write_header(file, (count, *row), dtype)
+    assert file.tell() == start, "the header must not grow"
+
+
+def _write_header(file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    fields = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, fields)

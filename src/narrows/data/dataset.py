@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 
 from narrows.data.examples import Examples
+from narrows.data.factors import Factors
 
 # "unit": every value lies in [0, 1], as pixels do. "any": any finite numbers.
 Values = Literal["unit", "any"]
@@ -20,6 +21,8 @@ class Data:
     values: Values
     test: np.ndarray | None = None  # indices of the official test split, when the set has one
     note: str = ""  # one line for the user: where the examples came from
+    factors: Factors | None = None  # of labelled sets
+    columns: tuple[str, ...] = ()  # names of a table's columns
 
     @property
     def is_image(self) -> bool:

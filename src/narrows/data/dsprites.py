@@ -21,31 +21,14 @@ so the size function, evaluated once on that grid of step 1/31, holds every pixe
 compared with the six scales, of 6,144 images.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
 from narrows.data.cache import cached_array
 from narrows.data.dataset import Data
 from narrows.data.examples import PackedExamples
-
-
-@dataclass(frozen=True)
-class Factor:
-    """One factor of variation: its name and its values, in the order of their indices."""
-
-    name: str
-    values: tuple[float, ...]
-
-    @property
-    def size(self) -> int:
-        """How many values it takes."""
-        return len(self.values)
-
-
-def _evenly(start: float, stop: float, count: int) -> tuple[float, ...]:
-    return tuple(np.linspace(start, stop, count).tolist())
-
+from narrows.data.factors import Factor, Factors, evenly
 
 SHAPES = ("square", "ellipse", "heart")
 
@@ -53,11 +36,11 @@ SHAPES = ("square", "ellipse", "heart")
 # The first and the last orientation are the same angle; the official file has both.
 FACTORS = (
     Factor("colour", (1.0,)),
-    Factor("shape", (1.0, 2.0, 3.0)),
-    Factor("scale", _evenly(0.5, 1, 6)),
-    Factor("orientation", _evenly(0, 2 * np.pi, 40)),
-    Factor("x", _evenly(0, 1, 32)),
-    Factor("y", _evenly(0, 1, 32)),
+    Factor("shape", (1.0, 2.0, 3.0), SHAPES),
+    Factor("scale", evenly(0.5, 1, 6)),
+    Factor("orientation", evenly(0, 2 * np.pi, 40)),
+    Factor("x", evenly(0, 1, 32)),
+    Factor("y", evenly(0, 1, 32)),
 )
 SIZES = tuple(factor.size for factor in FACTORS)
 _SCALES, _ANGLES = FACTORS[2].values, FACTORS[3].values
@@ -96,18 +79,18 @@ _WHERE = np.where(np.isin(_INDEX, np.arange(_K.size)), _INDEX, _K.size)
 
 def dsprites() -> Data:
     """Return the whole set, from the cache or drawn now (some seconds, 377 MB)."""
-    bits, where = cached_array(_FILE, (_IMAGES, _BYTES), draw)
+    bits, where = cached_array(_FILE, (_BYTES,), np.uint8, draw, _IMAGES)
     examples = PackedExamples(bits, shape=(1, _PIXELS, _PIXELS))
-    return Data("dsprites", examples, values="unit", note=f"drawn (no download), {where}")
+    return Data("dsprites", examples, "unit", note=f"drawn (no download), {where}", factors=Factors(FACTORS))
 
 
-def draw() -> np.ndarray:
-    """Draw all images, bit-packed: (737280, 512) uint8, in the order of FACTORS."""
-    bits = np.empty((*SIZES[1:], _BYTES), np.uint8)
+def draw() -> Iterator[np.ndarray]:
+    """Draw all images, bit-packed, in the order of FACTORS: for each shape (245760, 512) uint8."""
     for shape in range(len(SHAPES)):
+        bits = np.empty((*SIZES[2:], _BYTES), np.uint8)
         for orientation in range(len(_ANGLES)):
-            bits[shape, :, orientation] = draw_sprite(shape, orientation)
-    return bits.reshape(_IMAGES, _BYTES)
+            bits[:, orientation] = draw_sprite(shape, orientation)
+        yield bits.reshape(-1, _BYTES)
 
 
 def draw_sprite(shape: int, orientation: int) -> np.ndarray:

@@ -10,6 +10,7 @@ import platformdirs
 import pytest
 
 from narrows.data.cache import cache_folder, cached_array
+from narrows.errors import NarrowsError
 
 MADE = np.arange(60, dtype=np.uint8).reshape(12, 5)
 FILE = "made-v1.npy"
@@ -21,8 +22,13 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def get(make=MADE.copy):
-    return cached_array(FILE, MADE.shape, make)
+def rows():
+    yield MADE[:5]
+    yield MADE[5:]
+
+
+def get(chunks=rows, count=len(MADE)):
+    return cached_array(FILE, (5,), np.uint8, chunks, count)
 
 
 def never():
@@ -40,7 +46,7 @@ def test_folder_from_the_environment(folder, monkeypatch):
 
 
 def test_made_once_then_mapped(folder):
-    for make in (MADE.copy, never):
+    for make in (rows, never):
         array, where = get(make)
         assert isinstance(array, np.memmap)
         np.testing.assert_array_equal(array, MADE)
@@ -70,7 +76,7 @@ def test_no_place_for_a_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "file" / "cache"))
     array, where = get()
     np.testing.assert_array_equal(array, MADE)
-    assert where.startswith(f"kept in memory, since {tmp_path / 'file' / 'cache'} cannot be written (")
+    assert where.startswith(f"kept in memory, since {tmp_path / 'file' / 'cache' / FILE} cannot be written (")
 
 
 def test_full_disk_leaves_nothing_behind(folder, monkeypatch):
@@ -80,8 +86,24 @@ def test_full_disk_leaves_nothing_behind(folder, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     array, where = get()
     np.testing.assert_array_equal(array, MADE)
-    assert where == f"kept in memory, since {folder} cannot be written (No space left on device)"
+    assert where == f"kept in memory, since {folder / FILE} cannot be written (No space left on device)"
     assert os.listdir(folder) == []
+
+
+def test_rows_may_be_counted_only_at_the_end(folder):
+    array, _ = get(count=None)
+    np.testing.assert_array_equal(array, MADE)
+    np.testing.assert_array_equal(get(never, count=None)[0], MADE)
+
+
+def test_what_may_be_too_large_for_memory_is_refused_where_nothing_can_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(NarrowsError, match="choose another folder with NARROWS_CACHE"):
+        get(count=None)
+    monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", 0.0)
+    with pytest.raises(NarrowsError, match="choose another folder with NARROWS_CACHE"):
+        get()
 
 
 def test_two_makers_at_once_both_end_well(folder):
@@ -90,7 +112,7 @@ def test_two_makers_at_once_both_end_well(folder):
 
     def make():
         together.wait()  # both have found the cache empty
-        return MADE.copy()
+        return rows()
 
     threads = [threading.Thread(target=lambda: results.append(get(make))) for _ in range(2)]
     for thread in threads:

@@ -93,7 +93,7 @@ def test_without_a_cache_it_stays_in_memory(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "file"))
     blank = np.zeros((737_280, 512), np.uint8)
-    monkeypatch.setattr(importlib.import_module("narrows.data.dsprites"), "draw", lambda: blank)
+    monkeypatch.setattr(importlib.import_module("narrows.data.dsprites"), "draw", lambda: iter([blank]))
     data = dsprites()
-    assert data.examples.bits is blank
+    assert data.examples.bits.shape == blank.shape
     assert data.note.startswith("drawn (no download), kept in memory, since ")
