@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from narrows.errors import NarrowsError
 from narrows.files import write_atomic
 from narrows.gates import L0Gates
-from narrows.networks import Decoder, Encoder, NetworkConfig, Scaling, Statistics, build
+from narrows.layers import Statistics
+from narrows.networks import Decoder, Encoder, NetworkConfig, Scaling, build
 
 LOG_STD_BOUND = 8.0
 FORMAT = "narrows.vae.1"

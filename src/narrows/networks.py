@@ -7,6 +7,9 @@ The paper's convolutional networks (section IV), for 64x64xC and 28x28xC images,
            then     linear to 128, linear to 2n: n means and n log standard deviations
            decoder  linear n -> 128, linear to the first map, then one block a convolution, mirrored
 
+Images of any other size from 16 to 256 pixels a side, square or not, get as many stages as it takes to halve both
+sides down to 3 or 4 (a side that is there already is kept), with at most two stages of w channels, then 2w.
+
 An encoder block is convolution, leaky ReLU (0.02), BatchNorm; a decoder block is BatchNorm, nearest-neighbour
 upsampling by two, convolution, leaky ReLU (decision D8). Vectors get two hidden layers of 8w units on each side.
 
@@ -27,14 +30,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from narrows.errors import NarrowsError
+from narrows.layers import BatchNorm, Statistics, UpsampleConv
 
 Module = TypeVar("Module", bound=nn.Module)
 
 LEAK = 0.02
 HIDDEN = 128
-
-Statistics = list[tuple[Tensor, Tensor]]
-"""Batch means and inverse standard deviations of one pass, one pair a BatchNorm layer, in order."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class NetworkConfig:
     """What is needed to build a pair of networks again: it is stored with every model."""
 
     kind: Literal["conv", "mlp"]
-    """Convolutional (64x64 or 28x28 images) or fully connected (anything)."""
+    """Convolutional (images of 16 to 256 pixels a side) or fully connected (anything)."""
     shape: tuple[int, ...]
     """One example: (channels, height, width) or (values,)."""
     n: int
@@ -55,87 +56,55 @@ class NetworkConfig:
 
 @dataclass(frozen=True)
 class ConvPlan:
-    """One convolutional network: the encoder's kernels and channels (in units of width), the decoder's kernels."""
+    """One convolutional network, stage by stage from the image to the last map."""
 
+    sizes: tuple[tuple[int, int], ...]
+    """(height, width) before the first stage and after each."""
     kernels: tuple[int, ...]
+    """Of the encoder."""
     channels: tuple[int, ...]
+    """In units of width."""
     up_kernels: tuple[int, ...]
+    """Of the decoder, from the last map to the image."""
+
+    def factor(self, stage: int) -> tuple[int, int]:
+        """Return by how much a stage shrinks height and width: 2, or 1 for a side that is short already."""
+        (h, w), (h_after, w_after) = self.sizes[stage], self.sizes[stage + 1]
+        return (2 if h_after < h else 1), (2 if w_after < w else 1)
 
 
-CONV_PLANS = {
-    64: ConvPlan((4, 3, 3, 3), (1, 1, 2, 2), (3, 3, 3, 3)),
-    28: ConvPlan((4, 3, 2), (1, 2, 2), (2, 3, 3)),
-}
-"""By image size. Both end in a map of 4x4."""
-MAP = 4
+SMALLEST_SIDE, LARGEST_SIDE = 16, 256
+SHORT = 4
+"""Sides are halved until they are this short."""
+PAPERS_28 = ConvPlan(((28, 28), (14, 14), (7, 7), (4, 4)), (4, 3, 2), (1, 2, 2), (2, 3, 3))
 
 
-class BatchNorm(nn.Module):
-    """Batch normalisation whose second pass can be the same function as its first (decision D10).
+def has_conv_plan(shape: tuple[int, ...]) -> bool:
+    """Tell whether there is a convolutional network for examples of this shape."""
+    return len(shape) == 3 and all(SMALLEST_SIDE <= side <= LARGEST_SIDE for side in shape[1:])
 
-    In training the first pass uses the batch's own statistics, updates the running ones and, given a list `record`,
-    appends what it used. A pass with `reuse` applies those statistics to other inputs and updates nothing.
-    """
 
-    def __init__(self, channels: int, momentum: float = 0.2, eps: float = 1e-5) -> None:
-        super().__init__()
-        self.momentum, self.eps = momentum, eps
-        self.weight = nn.Parameter(torch.ones(channels))
-        self.bias = nn.Parameter(torch.zeros(channels))
-        self.running_mean: Tensor
-        self.running_var: Tensor
-        self.register_buffer("running_mean", torch.zeros(channels))
-        self.register_buffer("running_var", torch.ones(channels))
-
-    def forward(
-        self, x: Tensor, record: Statistics | None = None, reuse: tuple[Tensor, Tensor] | None = None
-    ) -> Tensor:
-        """Normalise x, (batch, channels, height, width)."""
-        if reuse is not None:
-            mean, inverse_std = reuse
-            gain = self.weight * inverse_std
-            offset = self.bias - mean * gain
-            return torch.addcmul(offset.view(1, -1, 1, 1), x, gain.view(1, -1, 1, 1))
-        if not self.training:
-            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
-        y, mean, inverse_std = torch.native_batch_norm(
-            x, self.weight, self.bias, self.running_mean, self.running_var, True, self.momentum, self.eps
+def conv_plan(shape: tuple[int, ...]) -> ConvPlan:
+    """Return the stages for images of this shape: the paper's for 64x64 and 28x28, the same idea for all others."""
+    if not has_conv_plan(shape):
+        raise NarrowsError(
+            f"the convolutional networks are for images with sides of {SMALLEST_SIDE} to {LARGEST_SIDE}, not {shape}; "
+            f"resize the images or use kind='mlp'"
         )
-        if record is not None:
-            record.append((mean.detach(), inverse_std.detach()))
-        return y
+    if shape[1:] == (28, 28):
+        return PAPERS_28
+    sizes = [(shape[1], shape[2])]
+    while max(sizes[-1]) > SHORT:
+        h, w = sizes[-1]
+        sizes.append((_halved(h), _halved(w)))
+    stages = len(sizes) - 1
+    first = 4 if shape[1] % 2 == shape[2] % 2 == 0 else 3  # a kernel of 4 halves even sides only
+    wide = stages - min(2, stages // 2)
+    return ConvPlan(tuple(sizes), (first,) + (3,) * (stages - 1), (1,) * (stages - wide) + (2,) * wide, (3,) * stages)
 
 
-UPSAMPLE_TAPS = {
-    3: ((0.0, 0.0, 1.0), (0.0, 1.0, 1.0), (1.0, 1.0, 0.0), (1.0, 0.0, 0.0)),
-    2: ((0.0, 1.0), (1.0, 1.0), (1.0, 0.0)),
-}
-"""Per axis, the transposed kernel as a linear map of the plain one: see UpsampleConv."""
-
-
-class UpsampleConv(nn.Module):
-    """ "Upsample x2 by nearest neighbour, then convolve", as one transposed convolution that is exactly equal.
-
-    Each upsampled pixel is a copy, so along one axis a 3-tap kernel (w0, w1, w2) acts on the small map as
-    out[2i] = in[i-1] w0 + in[i] (w1 + w2) and out[2i+1] = in[i] (w0 + w1) + in[i+1] w2: a transposed convolution
-    with kernel (w2, w1+w2, w0+w1, w0), stride 2, padding 1. That is 4/9 of the multiplications, and the large map is
-    never written. The 2-tap kernel without padding (4 -> 8 -> 7) becomes (w1, w0+w1, w0) in the same way.
-    """
-
-    def __init__(self, inputs: int, outputs: int, kernel: int) -> None:
-        super().__init__()
-        plain = nn.Conv2d(inputs, outputs, kernel)  # for PyTorch's own initial values
-        self.weight, self.bias = plain.weight, plain.bias
-        self.taps: Tensor
-        self.register_buffer("taps", torch.tensor(UPSAMPLE_TAPS[kernel]), persistent=False)
-
-    def kernel(self) -> Tensor:
-        """Return the transposed convolution's weight, (inputs, outputs, taps, taps): linear in `self.weight`."""
-        return torch.einsum("ay,oiyx,bx->ioab", self.taps, self.weight, self.taps)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(batch, inputs, s, s) -> (batch, outputs, 2s, 2s), or 2s - 1 for the 2-tap kernel."""
-        return F.conv_transpose2d(x, self.kernel(), self.bias, stride=2, padding=1)
+def _halved(side: int) -> int:
+    return side if side <= SHORT else (side + 1) // 2
 
 
 class Encoder(nn.Module, ABC):
@@ -193,11 +162,12 @@ class ConvEncoder(Encoder):
         plan = conv_plan(config.shape)
         channels = [config.shape[0], *(c * config.width for c in plan.channels)]
         self.convs = nn.ModuleList(
-            nn.Conv2d(channels[i], channels[i + 1], kernel, stride=2, padding=1)
+            nn.Conv2d(channels[i], channels[i + 1], kernel, stride=plan.factor(i), padding=1)
             for i, kernel in enumerate(plan.kernels)
         )
         self.norms = nn.ModuleList(BatchNorm(c) for c in channels[1:])
-        self.hidden = nn.Linear(channels[-1] * MAP * MAP, HIDDEN)
+        height, width = plan.sizes[-1]
+        self.hidden = nn.Linear(channels[-1] * height * width, HIDDEN)
         self.head = nn.Linear(HIDDEN, 2 * config.n)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
@@ -216,12 +186,14 @@ class ConvDecoder(Decoder):
         super().__init__()
         plan = conv_plan(config.shape)
         channels = [*(c * config.width for c in reversed(plan.channels)), config.shape[0]]
-        self.first = channels[0]
+        self.sizes = plan.sizes[::-1]
         self.stem = nn.Linear(config.n, HIDDEN)
-        self.expand = nn.Linear(HIDDEN, self.first * MAP * MAP)
+        self.expand = nn.Linear(HIDDEN, channels[0] * self.sizes[0][0] * self.sizes[0][1])
         self.norms = nn.ModuleList(BatchNorm(c) for c in channels[:-1])
+        last = len(plan.kernels) - 1
         self.convs = nn.ModuleList(
-            UpsampleConv(channels[i], channels[i + 1], kernel) for i, kernel in enumerate(plan.up_kernels)
+            UpsampleConv(channels[i], channels[i + 1], kernel, plan.factor(last - i))
+            for i, kernel in enumerate(plan.up_kernels)
         )
 
     @torch.no_grad()
@@ -235,12 +207,19 @@ class ConvDecoder(Decoder):
     def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
         """(batch, n) -> (batch, channels, height, width), before the sigmoid."""
         x = F.leaky_relu_(self.expand(F.leaky_relu_(self.stem(z), LEAK)), LEAK)
-        x = x.view(len(x), MAP, MAP, self.first).permute(0, 3, 1, 2)
+        x = x.view(len(x), *self.sizes[0], -1).permute(0, 3, 1, 2)
         for i, (norm, conv) in enumerate(zip(self.norms, self.convs, strict=True)):
-            x = conv(norm(x, record, reuse[i] if reuse is not None else None))
+            x = _cropped(conv(norm(x, record, reuse[i] if reuse is not None else None)), self.sizes[i + 1])
             if i + 1 < len(self.convs):
                 x = F.leaky_relu_(x, LEAK)
         return x
+
+
+def _cropped(x: Tensor, size: tuple[int, int]) -> Tensor:
+    """Drop the last row or column where a side is odd and its half, doubled, is one too long."""
+    if x.shape[2:] == size:
+        return x
+    return x[:, :, : size[0], : size[1]].contiguous(memory_format=torch.channels_last)
 
 
 class MLPEncoder(Encoder):
@@ -307,18 +286,6 @@ class Scaling(nn.Module):
     def outward(self, y: Tensor) -> Tensor:
         """From the decoder's last layer to the user's units."""
         return torch.sigmoid(y) if self.output == "sigmoid" else self.shift + self.scale * y
-
-
-def conv_plan(shape: tuple[int, ...]) -> ConvPlan:
-    """Return the paper's plan for images of this shape."""
-    if not has_conv_plan(shape):
-        raise NarrowsError(f"the convolutional networks are for 64x64 and 28x28 images, not {shape}; use kind='mlp'")
-    return CONV_PLANS[shape[-1]]
-
-
-def has_conv_plan(shape: tuple[int, ...]) -> bool:
-    """Tell whether the paper has a convolutional network for examples of this shape."""
-    return len(shape) == 3 and shape[1] == shape[2] and shape[1] in CONV_PLANS
 
 
 def build(config: NetworkConfig) -> tuple[Encoder, Decoder, Scaling]:

@@ -1,58 +1,19 @@
-"""Layers against their plain forms in float64, shapes, and the cutting of dimensions."""
+"""Shapes for every size of image, the paper's networks layer by layer, and the scaling."""
 
 import pytest
 import torch
-import torch.nn.functional as F
 
-from narrows.networks import BatchNorm, NetworkConfig, Scaling, UpsampleConv, build
-
-
-def plain_upsample_conv(x, weight, bias):
-    return F.conv2d(
-        F.interpolate(x, scale_factor=2, mode="nearest"), weight, bias, padding=1 if len(weight[0, 0]) == 3 else 0
-    )
+from narrows.errors import NarrowsError
+from narrows.networks import ConvPlan, NetworkConfig, Scaling, build, conv_plan, has_conv_plan
 
 
-@pytest.mark.parametrize("kernel", [3, 2])
-@pytest.mark.parametrize("size", [1, 4, 7])
-def test_the_fast_upsampling_equals_the_plain_one(kernel, size, generator):
-    layer = UpsampleConv(3, 5, kernel).double()
-    x = torch.randn(2, 3, size, size, generator=generator, dtype=torch.float64, requires_grad=True)
-    fast = layer(x)
-    plain = plain_upsample_conv(x, layer.weight, layer.bias)
-    assert fast.shape == plain.shape
-    torch.testing.assert_close(fast, plain, rtol=0, atol=1e-12)
-
-    probe = torch.randn(fast.shape, generator=generator, dtype=torch.float64)
-    inputs = (x, layer.weight, layer.bias)
-    for ours, theirs in zip(
-        torch.autograd.grad(fast, inputs, probe), torch.autograd.grad(plain, inputs, probe), strict=True
-    ):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+SHAPES = [
+    (1, 64, 64), (3, 64, 64), (1, 28, 28), (4, 28, 28), (1, 16, 16), (3, 17, 31), (1, 28, 64),
+    (3, 16, 256), (1, 256, 19), (3, 48, 100), (1, 127, 127),
+]  # fmt: skip
 
 
-def test_batch_norm_equals_torchs_own(generator):
-    ours, theirs = BatchNorm(3).double(), torch.nn.BatchNorm2d(3, momentum=0.2).double()
-    for _ in range(3):
-        x = torch.randn(4, 3, 5, 5, generator=generator, dtype=torch.float64) * 2 + 1
-        torch.testing.assert_close(ours(x), theirs(x), rtol=0, atol=1e-12)
-    ours.eval(), theirs.eval()
-    torch.testing.assert_close(ours(x), theirs(x), rtol=0, atol=1e-12)
-
-
-def test_reused_statistics_give_the_same_function_and_update_nothing(generator):
-    """Decision D10: on the first pass's input the second pass gives its output; on a part of it, that part."""
-    norm = BatchNorm(3).double()
-    x = torch.randn(6, 3, 5, 5, generator=generator, dtype=torch.float64)
-    record = []
-    first = norm(x, record)
-    before = norm.running_mean.clone()
-    torch.testing.assert_close(norm(x, reuse=record[0]), first, rtol=0, atol=1e-12)
-    torch.testing.assert_close(norm(x[2:4], reuse=record[0]), first[2:4], rtol=0, atol=1e-12)
-    assert torch.equal(norm.running_mean, before)
-
-
-@pytest.mark.parametrize("shape", [(1, 64, 64), (3, 64, 64), (1, 28, 28), (4, 28, 28)])
+@pytest.mark.parametrize("shape", SHAPES)
 def test_convolutional_shapes(shape):
     encoder, decoder, _ = build(NetworkConfig("conv", shape, n=6, width=4))
     x = torch.rand(2, *shape).contiguous(memory_format=torch.channels_last)
@@ -60,6 +21,38 @@ def test_convolutional_shapes(shape):
     out = decoder(torch.randn(2, 6))
     assert out.shape == (2, *shape)
     assert out.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_network_can_learn_every_pixel(shape):
+    """Each output pixel depends on the latent vector, and each input pixel reaches the code: nothing is cropped away."""
+    torch.manual_seed(0)
+    encoder, decoder, _ = build(NetworkConfig("conv", shape, n=3, width=2))
+    encoder.eval(), decoder.eval()
+    x = torch.rand(1, *shape, requires_grad=True)
+    (seen,) = torch.autograd.grad(encoder(x).square().sum(), x)
+    assert (seen != 0).all()
+    assert (decoder(torch.randn(2, 3)).diff(dim=0) != 0).all()
+
+
+def test_all_sizes_have_a_plan_that_ends_small():
+    for height in range(16, 257, 7):
+        for width in (16, 33, 64, 201, 256):
+            plan = conv_plan((1, height, width))
+            assert all(3 <= side <= 4 for side in plan.sizes[-1])
+            assert len(plan.kernels) == len(plan.channels) == len(plan.up_kernels) == len(plan.sizes) - 1
+
+
+def test_the_rule_for_all_sizes_gives_the_papers_network_for_64():
+    sizes = ((64, 64), (32, 32), (16, 16), (8, 8), (4, 4))
+    assert conv_plan((3, 64, 64)) == ConvPlan(sizes, (4, 3, 3, 3), (1, 1, 2, 2), (3, 3, 3, 3))
+
+
+@pytest.mark.parametrize("shape", [(1, 15, 64), (1, 64, 257), (9,)])
+def test_sizes_without_a_plan(shape):
+    assert not has_conv_plan(shape)
+    with pytest.raises(NarrowsError, match="sides of 16 to 256"):
+        conv_plan(shape)
 
 
 def test_the_papers_networks_layer_by_layer():
