@@ -28,11 +28,11 @@ def test_every_network_can_learn_every_pixel(shape):
     """Each output pixel depends on the latent vector, and each input pixel reaches the code: nothing is cropped away."""
     torch.manual_seed(0)
     encoder, decoder, _ = build(NetworkConfig("conv", shape, n=3, width=2))
-    encoder.eval(), decoder.eval()
-    x = torch.rand(1, *shape, requires_grad=True)
+    encoder.double().eval(), decoder.double().eval()
+    x = torch.rand(1, *shape, dtype=torch.float64, requires_grad=True)
     (seen,) = torch.autograd.grad(encoder(x).square().sum(), x)
     assert (seen != 0).all()
-    assert (decoder(torch.randn(2, 3)).diff(dim=0) != 0).all()
+    assert (decoder(torch.randn(2, 3, dtype=torch.float64)).diff(dim=0) != 0).all()
 
 
 def test_all_sizes_have_a_plan_that_ends_small():
