@@ -20,6 +20,7 @@ import torch
 
 from narrows.data.dataset import Data, Values
 from narrows.data.examples import ArrayExamples
+from narrows.data.mapping import release
 from narrows.errors import NarrowsError
 
 _CHUNK_BYTES = 1 << 24
@@ -128,3 +129,4 @@ def _chunks(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     rows = max(1, _CHUNK_BYTES * len(array) // array.nbytes)
     for start in range(0, len(array), rows):
         yield start, array[start : start + rows]
+        release(array)

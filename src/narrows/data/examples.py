@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from narrows.data.mapping import release
 from narrows.errors import NarrowsError
 
 
@@ -32,11 +33,16 @@ class Examples(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ArrayExamples:
-    """Examples in an array or memory map, stored (N, H, W, C) or (N, D); a batch is float32 times `scale`."""
+    """Examples in an array or memory map, stored (N, H, W, C) or (N, D).
+
+    A batch is (rows - shift) * scale in float32; the difference is taken in the array's own precision, so that a
+    column around 1.7e9 that varies by 1 survives. `shift` and `scale` are numbers, or one number a column.
+    """
 
     array: np.ndarray
     shape: tuple[int, ...]
-    scale: float
+    scale: float | np.ndarray = 1.0
+    shift: float | np.ndarray = 0.0
 
     def __post_init__(self) -> None:
         if self.array.shape[1:] != _stored(self.shape):
@@ -50,8 +56,12 @@ class ArrayExamples:
 
     def batch(self, index: np.ndarray) -> torch.Tensor:
         """Return the examples at `index`, see `Examples.batch`."""
-        rows = self.array[index]
-        if rows.dtype == np.float32 and self.scale == 1:
+        rows = np.asarray(self.array[index])
+        release(self.array)
+        if np.any(self.shift != 0):
+            rows = np.subtract(rows, self.shift, dtype=np.result_type(rows, np.float32))
+            rows = np.multiply(rows, self.scale).astype(np.float32, order="C", copy=False)
+        elif rows.dtype == np.float32 and np.all(self.scale == 1):
             rows = np.ascontiguousarray(rows)
         else:
             rows = np.multiply(rows, np.float32(self.scale), dtype=np.float32, order="C")
@@ -79,6 +89,7 @@ class PackedExamples:
     def batch(self, index: np.ndarray) -> torch.Tensor:
         """Return the examples at `index`, see `Examples.batch`."""
         pixels = np.unpackbits(self.bits[index], axis=1, count=int(np.prod(self.shape)))
+        release(self.bits)
         rows = pixels.astype(np.float32).reshape(len(pixels), *_stored(self.shape))
         return _channels_first(torch.from_numpy(rows))
 
