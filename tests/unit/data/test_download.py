@@ -1,0 +1,543 @@
+"""Downloads over a real connection: whole or absent, resumed, one at a time, and the text of every failure."""
+
+import contextlib
+import gzip
+import hashlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from http_server import LocalServer, Page
+from narrows import __version__
+from narrows.data import download
+from narrows.data.download import RemoteFile, fetch
+from narrows.errors import NarrowsError
+
+NAME = "set.bin"
+CONTENT = bytes(i * i * 31 % 251 for i in range(300_000))
+OTHER = CONTENT[::-1]
+
+
+def sha256(content):
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+CHECKSUM = sha256(CONTENT)
+
+
+@pytest.fixture(autouse=True)
+def _direct_and_quick(monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.delenv("NARROWS_MIRROR", raising=False)
+    monkeypatch.setattr(download, "_PAUSE", 0.01)
+
+
+@pytest.fixture
+def server():
+    with LocalServer({NAME: CONTENT, f"b/{NAME}": CONTENT}) as local:
+        yield local
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "cache"
+
+
+def remote(*urls, **fields):
+    return RemoteFile(NAME, urls, **{"checksum": CHECKSUM, **fields})
+
+
+def here(server, **fields):
+    return remote(f"{server.url}/{NAME}", **fields)
+
+
+def part(folder):
+    return folder / "partial" / f"{NAME}.part"
+
+
+def left(folder):
+    """Every file and folder below `folder`."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def refusal(file, folder):
+    with pytest.raises(NarrowsError) as caught:
+        fetch(file, folder)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def assert_fetched(file, folder):
+    path = fetch(file, folder)
+    assert path == folder / NAME
+    assert path.read_bytes() == CONTENT
+    assert left(folder) == [NAME]
+
+
+def closed_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+# What a good day looks like
+
+
+def test_the_right_bytes_once(server, folder, capfd):
+    assert_fetched(here(server), folder)
+    assert_fetched(here(server), folder)
+    assert server.requests == [(NAME, None)]
+    assert server.headers[0]["User-Agent"] == f"narrows/{__version__}"
+    assert server.headers[0]["Accept-Encoding"] == "identity"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_md5_and_capitals(server, folder):
+    assert_fetched(here(server, checksum=f"MD5:{hashlib.md5(CONTENT).hexdigest().upper()}"), folder)
+
+
+def test_progress_ten_times_a_second(server, folder):
+    server.pages[NAME] = Page(CONTENT, piece=1 << 12, pause=0.006)
+    told = []
+    start = time.monotonic()
+    fetch(here(server), folder, lambda *step: told.append(step))
+    seconds = time.monotonic() - start
+    assert {(what, total) for what, _, total in told} == {(f"downloading {NAME}", len(CONTENT))}
+    done = [step[1] for step in told]
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, len(CONTENT))
+    assert 3 <= len(done) <= 10 * seconds + 3
+
+
+def test_without_a_stated_length(server, folder):
+    server.pages[NAME].length = False
+    told = []
+    fetch(here(server), folder, lambda *step: told.append(step))
+    assert told[-1] == (f"downloading {NAME}", len(CONTENT), 0)
+
+
+def test_a_compressed_file_stays_compressed(server, folder):
+    """Servers call a .gz file "encoded with gzip"; its checksum is of the bytes as they are."""
+    packed = gzip.compress(CONTENT)
+    server.pages[NAME] = Page(packed, encoding="gzip")
+    assert fetch(here(server, checksum=sha256(packed)), folder).read_bytes() == packed
+
+
+def test_redirects_are_followed_with_the_range(server, folder):
+    server.pages[NAME].redirect = f"{server.url}/b/{NAME}"
+    part(folder).parent.mkdir(parents=True)
+    part(folder).write_bytes(CONTENT[:1000])
+    assert_fetched(here(server), folder)
+    assert server.requests == [(NAME, "bytes=1000-"), (f"b/{NAME}", "bytes=1000-")]
+
+
+# Files put there by hand
+
+
+def test_a_file_put_there_by_hand(folder):
+    folder.mkdir()
+    (folder / NAME).write_bytes(CONTENT)
+    assert_fetched(remote(), folder)
+
+
+def test_a_wrong_file_put_there_by_hand_is_left_alone(server, folder):
+    folder.mkdir()
+    (folder / NAME).write_bytes(OTHER)
+    assert refusal(here(server), folder) == (
+        f"{folder / NAME} has the checksum {sha256(OTHER)}, expected {CHECKSUM}; it is left as it is: "
+        "remove it and narrows fetches it again"
+    )
+    assert (folder / NAME).read_bytes() == OTHER
+    assert server.requests == []
+
+
+def test_a_folder_in_its_place(server, folder):
+    (folder / NAME).mkdir(parents=True)
+    assert refusal(here(server), folder).startswith(f"cannot read {folder / NAME} (Is a directory); ")
+
+
+# Cut connections
+
+
+def test_cut_and_resumed(server, folder):
+    server.pages[NAME].cut_after, server.pages[NAME].cuts = 100_000, 2
+    assert_fetched(here(server), folder)
+    assert server.requests == [(NAME, None), (NAME, "bytes=100000-"), (NAME, "bytes=200000-")]
+
+
+def test_attempts_count_from_the_last_new_byte(server, folder):
+    server.pages[NAME].cut_after, server.pages[NAME].cuts = 20_000, -1
+    assert_fetched(here(server), folder)
+    assert len(server.requests) == 15
+
+
+def test_cut_for_good_then_continued_by_the_next_call(server, folder):
+    server.pages[NAME].cut_after, server.pages[NAME].cuts = 100_000, 1
+    original = server.pages[NAME]
+
+    def die(what, done, total):
+        server.pages[NAME] = Page(b"", status=503)
+
+    with pytest.raises(NarrowsError) as caught:
+        fetch(here(server), folder, die)
+    assert str(caught.value) == (
+        f"cannot download {NAME}: {server.url}/{NAME} (HTTP 503); the 0.1 MB received are kept, and the next try "
+        f"goes on from there; check the network, or put the file yourself at {folder / NAME} ({CHECKSUM})"
+    )
+    assert len(server.requests) == download._ATTEMPTS
+    assert left(folder) == ["partial", f"partial/{NAME}.part"]
+    assert part(folder).read_bytes() == CONTENT[:100_000]
+
+    server.pages[NAME] = original
+    server.requests.clear()
+    assert_fetched(here(server), folder)
+    assert server.requests == [(NAME, "bytes=100000-")]
+
+
+def test_always_cut_at_the_same_place(server, folder):
+    server.pages[NAME] = Page(CONTENT, cut_after=100_000, cuts=-1, ranges=False)
+    assert "(connection lost after 0.1 MB of 0.3 MB); the 0.1 MB received are kept" in refusal(here(server), folder)
+    assert len(server.requests) == download._ATTEMPTS
+
+
+def test_cut_without_a_stated_length(server, folder):
+    server.pages[NAME] = Page(CONTENT, cut_after=100_000, cuts=1, length=False)
+    assert_fetched(here(server, size=len(CONTENT)), folder)
+    assert server.requests == [(NAME, None), (NAME, "bytes=100000-")]
+
+
+def test_silence_counts_as_a_cut(server, folder, monkeypatch):
+    monkeypatch.setattr(download, "_TIMEOUT", (0.2, 0.2))
+    server.pages[NAME].piece, server.pages[NAME].pause = 100_000, 0.5
+
+    def wake(what, done, total):
+        if done:
+            server.pages[NAME].pause = 0
+
+    path = fetch(here(server), folder, wake)
+    assert path.read_bytes() == CONTENT
+    assert server.requests[0] == (NAME, None)
+    assert re.fullmatch(r"bytes=\d+-", server.requests[-1][1])
+
+
+def test_a_server_without_ranges_starts_again(server, folder):
+    server.pages[NAME] = Page(CONTENT, cut_after=100_000, cuts=1, ranges=False)
+    assert_fetched(here(server), folder)
+    assert server.requests == [(NAME, None), (NAME, "bytes=100000-")]
+
+
+def test_a_server_that_sends_another_range(server, folder):
+    server.pages[NAME] = Page(CONTENT, cut_after=100_000, cuts=1, shift=7)
+    assert_fetched(here(server), folder)
+    assert server.requests == [(NAME, None), (NAME, "bytes=100000-"), (NAME, None)]
+
+
+# What an earlier process left
+
+
+@pytest.mark.parametrize(
+    ("found", "requests"),
+    [
+        (CONTENT[:1234], ["bytes=1234-"]),
+        (CONTENT, ["bytes=300000-"]),  # complete: the server has nothing more
+        (CONTENT + b"more", ["bytes=300004-", None]),
+        (b"garbage", ["bytes=7-", None]),
+        (OTHER, ["bytes=300000-", None]),
+        (b"", [None]),
+    ],
+)
+def test_a_part_from_earlier(server, folder, found, requests):
+    part(folder).parent.mkdir(parents=True)
+    part(folder).write_bytes(found)
+    assert_fetched(here(server), folder)
+    assert [asked for _, asked in server.requests] == requests
+
+
+def test_a_part_is_continued_by_another_mirror(server, folder):
+    server.pages[NAME] = Page(CONTENT, cut_after=100_000, cuts=-1, ranges=False)
+    assert_fetched(remote(f"{server.url}/{NAME}", f"{server.url}/b/{NAME}"), folder)
+    assert server.requests[-1] == (f"b/{NAME}", "bytes=100000-")
+
+
+# Mirrors
+
+
+def test_dead_mirrors_lead_to_the_next(server, folder):
+    server.pages["forbidden"] = Page(b"", status=403)
+    server.pages["broken"] = Page(b"", status=500)
+    dead = (f"http://127.0.0.1:{closed_port()}/x", "http://nowhere.invalid/x", "ftp://127.0.0.1/x", "http://[/x")
+    paths = ("missing", "forbidden", "broken", NAME)
+    assert_fetched(remote(*dead, *(f"{server.url}/{path}" for path in paths)), folder)
+    assert server.requests == [(path, None) for path in paths]
+
+
+def test_a_mute_mirror_leads_to_the_next(server, folder, monkeypatch):
+    monkeypatch.setattr(download, "_TIMEOUT", (0.2, 0.2))
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        silent_url = f"http://127.0.0.1:{mute.getsockname()[1]}/x"
+        assert_fetched(remote(silent_url, f"{server.url}/{NAME}"), folder)
+        assert f"{silent_url} (no answer in time)" in refusal(remote(silent_url), folder.with_name("again"))
+
+
+def test_no_mirror_answers(server, folder):
+    port = closed_port()
+    urls = (f"http://127.0.0.1:{port}/x", "http://nowhere.invalid/y", f"{server.url}/z?key=secret", "file:///etc/hosts")
+    text = refusal(remote(*urls), folder)
+    assert text.startswith(
+        f"cannot download {NAME}: http://127.0.0.1:{port}/x (Connection refused), http://nowhere.invalid/y ("
+    )
+    assert text.endswith(
+        f"), {server.url}/z (HTTP 404), file:///etc/hosts (not an http or https address); "
+        f"check the network, or put the file yourself at {folder / NAME} ({CHECKSUM})"
+    )
+    assert left(folder) == []
+
+
+def test_no_address(folder):
+    assert refusal(remote(), folder).startswith(f"cannot download {NAME}: no address is known; check the network, or")
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_your_own_mirror_comes_first(server, folder, monkeypatch, slash):
+    monkeypatch.setenv("NARROWS_MIRROR", f"{server.url}/b{slash}")
+    assert_fetched(here(server), folder)
+    assert server.requests == [(f"b/{NAME}", None)]
+
+
+def test_your_own_mirror_may_fail_and_its_password_is_not_shown(server, folder, monkeypatch):
+    monkeypatch.setenv("NARROWS_MIRROR", f"http://me:secret@{server.url.removeprefix('http://')}/c")
+    assert f"{server.url}/c/{NAME} (HTTP 404)" in refusal(remote(), folder)
+    assert_fetched(here(server), folder)
+
+
+# Wrong bytes
+
+
+def test_wrong_bytes_leave_nothing(server, folder):
+    server.pages[NAME].content = OTHER
+    assert refusal(here(server), folder) == (
+        f"cannot download {NAME}: {server.url}/{NAME} (checksum {sha256(OTHER)}, expected {CHECKSUM}); "
+        f"check the network, or put the file yourself at {folder / NAME} ({CHECKSUM})"
+    )
+    assert left(folder) == []
+    assert len(server.requests) == 1
+
+
+def test_wrong_bytes_over_a_bad_line_are_tried_once_more(server, folder):
+    server.pages[NAME] = Page(OTHER, cut_after=200_000, cuts=-1)
+    assert f"(checksum {sha256(OTHER)}, expected" in refusal(here(server), folder)
+    assert left(folder) == []
+    assert [asked for _, asked in server.requests] == [None, "bytes=200000-"] * 2
+
+
+def test_wrong_bytes_from_the_first_mirror(server, folder):
+    server.pages[NAME].content = OTHER
+    assert_fetched(remote(f"{server.url}/{NAME}", f"{server.url}/b/{NAME}"), folder)
+    assert server.requests == [(NAME, None), (f"b/{NAME}", None)]
+
+
+# Disks
+
+
+def test_a_known_size_that_does_not_fit(server, folder):
+    size = 10**16
+    text = refusal(here(server, size=size), folder)
+    assert re.fullmatch(
+        rf"no room for {NAME} in {folder} \(needs 10000000000\.0 MB, \d+\.\d MB free\); "
+        "make room or set NARROWS_CACHE to another folder",
+        text,
+    )
+    assert left(folder) == []
+    assert server.requests == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=160k", "narrows-test", str(disk)]
+    try:
+        mounted = subprocess.run(command, capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if mounted.returncode:
+        pytest.skip("mounting a small file system is not permitted here")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.parametrize("length", [True, False])
+def test_a_full_disk(server, small_disk, length):
+    server.pages[NAME].length = length  # stated: refused at once; not stated: found out on the way
+    needs = "needs 0.3 MB, " if length else ""
+    text = refusal(here(server), small_disk)
+    assert re.match(rf"no room for {NAME} in {small_disk} \({needs}0\.[12] MB free\); make room or", text)
+    assert left(small_disk) == []
+
+    server.pages[NAME].content = CONTENT[:100_000]
+    fetch(here(server, checksum=sha256(CONTENT[:100_000])), small_disk)
+    assert left(small_disk) == [NAME]
+
+
+def test_a_file_in_the_way(server, tmp_path):
+    (tmp_path / "file").write_text("")
+    text = refusal(here(server), tmp_path / "file" / "cache")
+    assert text == (
+        f"cannot keep {NAME} in {tmp_path / 'file' / 'cache'} (Not a directory); "
+        "set NARROWS_CACHE to a folder that can be written"
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions work differently here")
+def test_a_folder_that_cannot_be_written(server, tmp_path):
+    fetch(here(server), tmp_path / "warm")  # whatever is imported late is, before privileges are dropped
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o555)
+    with as_nobody(tmp_path):
+        assert refusal(here(server), folder).startswith(f"cannot keep {NAME} in {folder} (Permission denied); ")
+    folder.chmod(0o755)
+    (folder / NAME).write_bytes(CONTENT)
+    folder.chmod(0o555)
+    with as_nobody(tmp_path):
+        assert_fetched(here(server), folder)
+
+
+@contextlib.contextmanager
+def as_nobody(folder):
+    """Root may write everywhere: be somebody else for a while, who can reach `folder`."""
+    if os.geteuid():
+        yield
+        return
+    closed = [parent for parent in (folder, *folder.parents) if not parent.stat().st_mode & 0o001]
+    modes = [parent.stat().st_mode for parent in closed]
+    for parent in closed:
+        parent.chmod(parent.stat().st_mode | 0o055)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        for parent, mode in zip(closed, modes, strict=True):
+            parent.chmod(mode)
+
+
+# Processes and signals
+
+CHILD = """
+import sys
+from pathlib import Path
+from narrows.data import download
+from narrows.errors import NarrowsError
+download._PAUSE = 0.01
+url, checksum, folder, limit = sys.argv[1:]
+if int(limit):
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+def show(what, done, total):
+    print(what, done, total, flush=True)
+print("ready", flush=True)
+if not int(limit):
+    sys.stdin.readline()
+try:
+    download.fetch(download.RemoteFile(url.rsplit("/", 1)[1], (url,), checksum), Path(folder), show)
+except NarrowsError as error:
+    print(error)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+class Child:
+    """A process of its own that fetches the file when it is told to."""
+
+    def __init__(self, server, folder, limit=0):
+        command = [sys.executable, "-W", "error", "-c", CHILD, f"{server.url}/{NAME}", CHECKSUM, str(folder)]
+        self.process = subprocess.Popen(
+            [*command, str(limit)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def go(self):
+        assert self.process.stdout.readline() == "ready\n"
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def end(self):
+        """Wait for the end; return what was printed since."""
+        printed, _ = self.process.communicate(timeout=30)
+        return printed
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+def test_two_processes_fetch_once(server, folder):
+    server.pages[NAME].piece, server.pages[NAME].pause = 20_000, 0.05
+    with Child(server, folder) as one, Child(server, folder) as two:
+        one.go()
+        two.go()
+        printed = [one.end(), two.end()]
+        assert (one.process.returncode, two.process.returncode) == (0, 0)
+    assert server.requests == [(NAME, None)]
+    waiting = f"waiting for another process to finish downloading {NAME} 0 0\n"
+    assert sorted(text == waiting for text in printed) == [False, True]
+    assert (folder / NAME).read_bytes() == CONTENT
+    assert left(folder) == [NAME]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals work differently here")
+@pytest.mark.parametrize("sent", ["SIGKILL", "SIGINT"])
+def test_a_stopped_process_is_continued(server, folder, sent):
+    server.pages[NAME].piece, server.pages[NAME].pause = 70_000, 0.2
+    with Child(server, folder) as child:
+        child.go()
+        deadline = time.monotonic() + 30
+        while not (part(folder).exists() and part(folder).stat().st_size):
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        child.process.send_signal(getattr(signal, sent))
+        printed = child.end()
+    assert printed.endswith("interrupted\n") == (sent == "SIGINT")
+    assert not (folder / NAME).exists()
+    received = part(folder).read_bytes()
+    assert 0 < len(received) < len(CONTENT)
+    assert CONTENT.startswith(received)
+
+    server.pages[NAME].pause = 0
+    assert_fetched(here(server), folder)
+    assert server.requests == [(NAME, None), (NAME, f"bytes={len(received)}-")]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no limits of this kind here")
+def test_a_limit_on_the_size_of_files(server, folder):
+    with Child(server, folder, limit=100_000) as child:
+        printed = child.end()
+    assert printed.splitlines()[-1] == (
+        f"no room for {NAME} in {folder} (needs 0.3 MB, File too large); "
+        "make room or set NARROWS_CACHE to another folder"
+    )
+    assert left(folder) == []
+
+
+def test_many_threads_fetch_once(server, folder):
+    """The lock and its folder are tidied away under the eyes of those who wait for them."""
+    paths, threads = [], []
+    for _ in range(12):
+        threads.append(threading.Thread(target=lambda: paths.append(fetch(here(server), folder))))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    assert paths == [Path(folder / NAME)] * 12
+    assert server.requests == [(NAME, None)]
+    assert left(folder) == [NAME]
