@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from narrows.allocator import keep_memory
-from narrows.data import ArrayExamples, Data, read_idx
+from narrows.data import ArrayExamples, Data
+from narrows.data.sets.idx import read_idx
 from narrows.errors import NarrowsError
 from narrows.report.curves import draw_curves
 from narrows.report.live import make_display

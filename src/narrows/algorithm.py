@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from narrows.constraint import Geco, mean_over_processes
 from narrows.gates import Estimator, GatePair, draw_uniform
-from narrows.model import GatedVAE
 from narrows.layers import Statistics
+from narrows.model import GatedVAE
 from narrows.objective import gated_kl, kl_elements, squared_error
 
 Error = Callable[[Tensor, Tensor], Tensor]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.config import Dict
@@ -27,7 +27,8 @@ narrows trains a variational autoencoder under one promise, "the error stays at 
 dimensions while it trains, as many as the promise allows; they are cut out of the model that is saved.
 
     narrows train                              built-in dSprites, as in the paper
-    narrows train my.npy --tau 20 --n 32       your data: vectors or images
+    narrows train my.npy --tau 20 --n 32       your data: an array, a table, a folder of images, ...
+    narrows data list                          the sets known by name
     narrows show runs/my-1                     the answer again
     narrows resume runs/my-1                   go on after an interruption
 """
@@ -35,6 +36,8 @@ dimensions while it trains, as many as the promise allows; they are cut out of t
 DEFAULTS = TrainConfig()
 
 app = App(name="narrows", help=HELP, version=__version__, help_format="plaintext", version_flags=["--version"])
+data_app = App(name="data", help="The sets known by name: list them, fetch one, see where they are kept.")
+app.command(data_app)
 
 
 @app.command
@@ -53,12 +56,15 @@ def train(
         narrows train
         narrows train my.npy --tau 20 --n 32
         narrows train images.npz::faces --tau 40 --width 16 --out runs/faces
+        narrows train photos/ --image-size 64 --tau 100 --n 64
+        narrows train table.csv --columns height,weight,age --tau 0.2
         narrows train --config runs/faces/config.json --seed 1
 
     Parameters
     ----------
     data
-        A named set (dsprites) or a file: my.npy, my.npz, my.npz::key.
+        A named set (see `narrows data list`), a file (.npy, .npz, .csv, .parquet, .h5, FILE::key), a folder of
+        images, or hf:NAME of the Hugging Face hub.
     out
         Folder for the run, new or empty; by default the next free runs/NAME-1, NAME-2, ...
     config
@@ -116,6 +122,56 @@ def show(run: Path, /, *, json: bool = False) -> int:
         print(words.progress(folder, settings.steps, folder.read_rows()))
     else:
         print(result.to_json().rstrip() if json else words.full_answer(result, folder))
+    return 0
+
+
+@data_app.command(name="list")
+def list_sets() -> int:
+    """List the sets: size, shape, factors, licence, where each comes from, and whether it is cached."""
+    from narrows.data import SETS
+    from narrows.report.sets import describe
+
+    print("\n\n".join(describe(one) for one in SETS.values()))
+    return 0
+
+
+@data_app.command
+def get(name: str, /, *, source: Literal["drawn", "official"] = "official") -> int:
+    """Fetch a set, verify it and make it ready, so that training needs no network.
+
+    A download that was cut off goes on where it stopped.
+
+    Parameters
+    ----------
+    name
+        As in `narrows data list`.
+    source
+        official: the published files; drawn: draw it instead (dsprites, shapes3d).
+    """
+    from narrows.data import find_set, open_set
+    from narrows.report.live import make_loading
+
+    loading = make_loading()
+    try:
+        data = open_set(find_set(name), source, loading)
+    finally:
+        loading.close()
+    print(f"{data.name}: {len(data.examples):,} examples; {data.note}")
+    return 0
+
+
+@data_app.command
+def path(name: str | None = None, /) -> int:
+    """Print the folder of the cache, or that of one set's files. NARROWS_CACHE chooses another.
+
+    Parameters
+    ----------
+    name
+        As in `narrows data list`.
+    """
+    from narrows.data import cache_folder, find_set
+
+    print(find_set(name).folder if name else cache_folder())
     return 0
 
 

@@ -26,7 +26,7 @@ from narrows.layers import Statistics
 from narrows.networks import Decoder, Encoder, NetworkConfig, Scaling, build
 
 LOG_STD_BOUND = 8.0
-FORMAT = "narrows.vae.1"
+FORMAT = "narrows.vae.2"
 
 
 class Posterior(NamedTuple):
@@ -67,7 +67,8 @@ class VAE(nn.Module):
 
     def encode(self, x: Tensor) -> Posterior:
         """(batch, *shape) -> the posterior's mean and log standard deviation, (batch, n) each."""
-        mean, raw = self.encoder(self.scaling.inward(x)).chunk(2, dim=1)
+        inner = self.scaling.inward(x).to(self.decoder.stem.weight.dtype)
+        mean, raw = self.encoder(inner).chunk(2, dim=1)
         return Posterior(mean, LOG_STD_BOUND * torch.tanh(raw / LOG_STD_BOUND))
 
     def decode(self, z: Tensor) -> Tensor:
@@ -163,7 +164,9 @@ def load_model(path: Path | str) -> VAE:
         model = gated_vae(replace(network, n=max(network.n, 1))).narrow(range(network.n))
     model.kept = kept
     try:
-        model.load_state_dict(safetensors.torch.load_file(path))
-    except RuntimeError as error:
+        tensors = safetensors.torch.load_file(path)
+        model.scaling.to(tensors["scaling.shift"].dtype)  # columns with units of their own are in double precision
+        model.load_state_dict(tensors)
+    except (KeyError, RuntimeError) as error:
         raise NarrowsError(f"the model {path} does not fit its own description: it is damaged") from error
     return model.eval()

@@ -263,7 +263,8 @@ class Scaling(nn.Module):
 
     `sigmoid`: inputs pass as they are, outputs are squashed into [0, 1] (the paper's images). `linear`: each value
     is shifted by its mean and all are divided by one common scale, so that the squared error in the user's units is
-    the networks' times scale squared, and the answer does not depend on the unit.
+    the networks' times scale squared, and the answer does not depend on the unit. A table's columns, each with a unit
+    of its own, are trained in standard deviations; `in_units` is the way back, for the model that is saved.
     """
 
     def __init__(self, output: Literal["sigmoid", "linear"], shape: tuple[int, ...]) -> None:
@@ -271,13 +272,21 @@ class Scaling(nn.Module):
         self.output = output
         self.shift: Tensor
         self.scale: Tensor
-        self.register_buffer("shift", torch.zeros(shape if len(shape) == 1 else ()))
-        self.register_buffer("scale", torch.ones(()))
+        columns = shape if len(shape) == 1 else ()
+        self.register_buffer("shift", torch.zeros(columns))
+        self.register_buffer("scale", torch.ones(columns))
 
     def fit(self, mean: Tensor, spread: Tensor) -> None:
         """Set the shift (one a value for vectors, one in all for images) and the common scale."""
         self.shift.copy_(mean if self.shift.ndim else mean.mean())
         self.scale.copy_(torch.where(spread > 0, spread, torch.ones_like(spread)))
+
+    def in_units(self, shift: Tensor, unit: Tensor) -> "Scaling":
+        """Return the scaling of a model that takes and gives x, in float64, instead of (x - shift) / unit."""
+        scaling = copy.deepcopy(self).cpu().double()  # a shift of 1.7e9 has no room in single precision
+        scaling.shift = shift + unit * scaling.shift
+        scaling.scale = unit * scaling.scale
+        return scaling
 
     def inward(self, x: Tensor) -> Tensor:
         """From the user's units to the encoder's."""

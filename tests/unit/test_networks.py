@@ -6,7 +6,6 @@ import torch
 from narrows.errors import NarrowsError
 from narrows.networks import ConvPlan, NetworkConfig, Scaling, build, conv_plan, has_conv_plan
 
-
 SHAPES = [
     (1, 64, 64), (3, 64, 64), (1, 28, 28), (4, 28, 28), (1, 16, 16), (3, 17, 31), (1, 28, 64),
     (3, 16, 256), (1, 256, 19), (3, 48, 100), (1, 127, 127),
@@ -25,7 +24,7 @@ def test_convolutional_shapes(shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_network_can_learn_every_pixel(shape):
-    """Each output pixel depends on the latent vector, and each input pixel reaches the code: nothing is cropped away."""
+    """Each output pixel depends on the latent vector, and each input pixel reaches the code."""
     torch.manual_seed(0)
     encoder, decoder, _ = build(NetworkConfig("conv", shape, n=3, width=2))
     encoder.double().eval(), decoder.double().eval()

@@ -25,7 +25,7 @@ from narrows.errors import NarrowsError
 
 _CHUNK_BYTES = 1 << 24
 _CHANNELS = (1, 3, 4)
-_LARGEST = 1e15
+LARGEST = 1e15
 
 
 def from_array(array: np.ndarray | torch.Tensor, values: Values = "unit", name: str = "array") -> Data:
@@ -33,8 +33,8 @@ def from_array(array: np.ndarray | torch.Tensor, values: Values = "unit", name: 
     if values not in ("unit", "any"):
         raise NarrowsError(f"{name}: values={values!r} is not known; use 'unit' or 'any'")
     array = _as_numpy(array, name)
-    _check_dtype(array.dtype, name)
-    stored = _channels_last(array, name)
+    check_dtype(array.dtype, name)
+    stored = channels_last(array, name)
     if array.dtype.kind == "f":
         _check_floats(array, values, name)
         scale = 1.0
@@ -64,13 +64,14 @@ def _as_numpy(array: object, name: str) -> np.ndarray:
     return np.asarray(array)
 
 
-def _check_dtype(dtype: np.dtype, name: str) -> None:
+def check_dtype(dtype: np.dtype, name: str) -> None:
+    """Refuse a dtype that cannot be served."""
     accepted = dtype.kind == "b" or dtype == np.uint8 or (dtype.kind == "f" and dtype.itemsize <= 8)
     if not accepted:
         raise dtype_error(name, str(dtype))
 
 
-def _channels_last(array: np.ndarray, name: str) -> np.ndarray:
+def channels_last(array: np.ndarray, name: str) -> np.ndarray:
     """View `array` as (N, D) or (N, H, W, C)."""
     shape = array.shape
     if array.ndim not in (2, 3, 4):
@@ -113,10 +114,10 @@ def _check_floats(array: np.ndarray, values: Values, name: str) -> None:
             f"{name}: values run from {low:.6g} to {high:.6g}, outside [0, 1]; "
             "rescale them, or allow any range with --values any (values='any' in Python)"
         )
-    if max(-low, high) > _LARGEST:
+    if max(-low, high) > LARGEST:
         raise NarrowsError(
             f"{name}: values run from {low:.6g} to {high:.6g}, "
-            f"more than single precision can square and sum ({_LARGEST:.3g}); rescale them"
+            f"more than single precision can square and sum ({LARGEST:.3g}); rescale them"
         )
 
 

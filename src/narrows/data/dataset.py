@@ -21,6 +21,7 @@ class Data:
     values: Values
     test: np.ndarray | None = None  # indices of the official test split, when the set has one
     note: str = ""  # one line for the user: where the examples came from
+    origin: Literal["", "drawn", "official"] = ""  # which of the two a named set is
     factors: Factors | None = None  # of labelled sets
     columns: tuple[str, ...] = ()  # names of a table's columns
 

@@ -7,7 +7,7 @@ import time
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from narrows.runs import HeldOut, MetricRow
@@ -20,6 +20,13 @@ PLAIN_SECONDS = 10.0
 
 class PlainDisplay(Display):
     """One line every ten seconds, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self.loads = PlainLoading()
+
+    def loading(self, what: str, done: int, total: int) -> None:
+        """Print how far loading is, now and then."""
+        self.loads(what, done, total)
 
     def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
         """Print the header."""
@@ -58,8 +65,16 @@ class PlainDisplay(Display):
 class LiveDisplay(Display):
     """A progress bar, and below it the error, the gates, the multiplier and the hits."""
 
+    def __init__(self) -> None:
+        self.loads = LiveLoading()
+
+    def loading(self, what: str, done: int, total: int) -> None:
+        """Move the bar of whatever is loading."""
+        self.loads(what, done, total)
+
     def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
         """Print the header and start the bar."""
+        self.loads.close()
         self.config = config
         self.pace = Pace(step)
         self.console = Console(highlight=False, markup=False)
@@ -89,6 +104,47 @@ class LiveDisplay(Display):
     def end(self) -> None:
         """Leave the last state of the bar on the screen."""
         self.live.stop()
+
+
+class PlainLoading:
+    """A line when some loading begins, and then every ten seconds."""
+
+    def __init__(self) -> None:
+        self.what, self.last = "", 0.0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Take note of how far it is."""
+        if what != self.what or time.monotonic() - self.last >= PLAIN_SECONDS:
+            share = f" ({done / total:.0%})" if total and what == self.what else ""
+            self.what, self.last = what, time.monotonic()
+            with contextlib.suppress(OSError):
+                print(f"{what}{share}", flush=True)
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+
+class LiveLoading:
+    """A bar for each thing that is loaded."""
+
+    def __init__(self) -> None:
+        self.bar: Progress | None = None
+        self.tasks: dict[str, TaskID] = {}
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Move the bar of `what`."""
+        if self.bar is None:
+            self.bar = Progress(TextColumn("{task.description}"), BarColumn(bar_width=24), TaskProgressColumn())
+            self.bar.start()
+        if what not in self.tasks:
+            self.tasks[what] = self.bar.add_task(what, total=None)
+        self.bar.update(self.tasks[what], completed=done, total=total or None)
+
+    def close(self) -> None:
+        """Leave the bars as they are."""
+        if self.bar is not None:
+            self.bar.stop()
+        self.bar, self.tasks = None, {}
 
 
 class Pace:
@@ -128,3 +184,8 @@ def make_display() -> Display:
     if not is_first_process() or sys.stdout is None:
         return Display()
     return LiveDisplay() if sys.stdout.isatty() else PlainDisplay()
+
+
+def make_loading() -> PlainLoading | LiveLoading:
+    """Return the bars on a terminal, plain lines elsewhere."""
+    return LiveLoading() if sys.stdout is not None and sys.stdout.isatty() else PlainLoading()

@@ -20,7 +20,17 @@ class TrainConfig:
     """Settings of one training run; the defaults are the paper's first experiment."""
 
     data: str = "dsprites"
-    """A named set (dsprites) or a file: my.npy, my.npz, my.npz::key."""
+    """A set (`narrows data list`), a file (.npy .npz .csv .parquet .h5, FILE::key), a folder of images, or hf:NAME."""
+    source: Literal["auto", "drawn", "official"] = "auto"
+    """dsprites and shapes3d: the official file or the drawn set; auto takes the file when it is cached."""
+    image_size: str | None = None
+    """Folders of images and hf: sets: scale and crop every image to this size, 64 or 48x64 (height x width)."""
+    skip_broken: bool = False
+    """Folders of images: leave out files that cannot be read."""
+    columns: str | None = None
+    """Tables: the columns to take, a,b,c; by default all."""
+    scaling: Literal["auto", "none", "standard", "minmax"] = "auto"
+    """Each column in its own standard deviation (standard) or range (minmax); auto: standard for tables."""
     tau: float | None = None
     """The promise: squared error, summed over one input's values, averaged over inputs. dSprites: 20."""
     n: int = 10
@@ -32,7 +42,7 @@ class TrainConfig:
     recipe: Literal["paper"] = "paper"
     """How gates and multiplier are driven: the paper's Algorithm 1."""
     network: Literal["auto", "conv", "mlp"] = "auto"
-    """auto: the paper's convolutions for 64x64 and 28x28 images, fully connected for everything else."""
+    """auto: convolutions for images with sides of 16 to 256, fully connected for vectors and smaller images."""
     width: int = 32
     """Size of the networks: convolutions of 32, 32, 64, 64 channels; fully connected layers of 8 x width."""
     estimator: Literal["arm", "disarm"] = "arm"
@@ -40,7 +50,7 @@ class TrainConfig:
     gate_noise: Literal["example", "batch"] = "example"
     """Whether each example draws its own gates or the whole batch shares one draw."""
     constraint: Literal["auto", "plain", "relative"] = "auto"
-    """plain: E - tau; relative: (E - tau) / tau, for any unit; auto: plain for the paper's image sets."""
+    """plain: E - tau; relative: (E - tau) / tau, for any unit; auto: plain for the paper's five image sets."""
     aim: float | None = None
     """Share of tau that training aims at, so that the promise holds on new data; by default 0.95, plain: 1."""
     values: Literal["unit", "any"] = "unit"
@@ -100,6 +110,12 @@ def _plain(name: str, value: Any, kind: Any) -> Any:
         if value not in allowed:
             raise NarrowsError(f"{_option(name)} must be one of {', '.join(allowed)}; it is {value!r}")
         return value
+    if kind is bool:
+        if not isinstance(value, bool):
+            raise NarrowsError(f"{_option(name)} must be true or false; it is {value!r}")
+        return value
+    if name == "image_size" and type(value) is int:
+        return str(value)  # a number in a .toml file
     rules: dict[Any, tuple[Any, str]] = {
         int: (Integral, "a whole number"),
         float: (Real, "a number"),

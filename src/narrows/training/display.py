@@ -7,6 +7,9 @@ from narrows.training.config import TrainConfig
 class Display:
     """A silent listener; others override what they show."""
 
+    def loading(self, what: str, done: int, total: int) -> None:
+        """Data are being downloaded, drawn or decoded; total is 0 where it is not known."""
+
     def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
         """Training starts, or goes on, after `step` batches; `lines` say with what."""
 

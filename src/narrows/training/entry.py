@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import Dataset as TorchDataset
 
-from narrows.data import Data, from_array, load
+from narrows.data import Data, from_array, from_dataset, load
 from narrows.errors import NarrowsError
 from narrows.runs import Result, RunFolder, claim_run_path
 from narrows.training.checkpoint import load_newest
@@ -15,27 +17,28 @@ from narrows.training.display import Display
 from narrows.training.loop import Trainer
 
 IN_MEMORY = "(an array in memory)"
+AnyData = Data | np.ndarray | torch.Tensor | TorchDataset[Any]
+"""What Python callers may pass instead of a name or a path."""
 
 
 def train(
     config: TrainConfig,
     out: Path | str | None = None,
-    data: Data | np.ndarray | torch.Tensor | None = None,
+    data: AnyData | None = None,
     display: Display | None = None,
 ) -> tuple[Result, RunFolder]:
     """Train a model under `config` and return the answer and the folder with everything.
 
-    `data`, `Data` or an array, is loaded by `config.data` unless given. `out` must not exist yet, or be empty; by
-    default it is the next free runs/NAME-1, -2, ... Nothing is written before settings and data have been found good.
+    `data`, which may be `Data`, an array, a tensor or a torch Dataset, is loaded by `config.data` unless given. `out`
+    must not exist yet, or be empty; by default it is the next free runs/NAME-1, -2, ... Nothing is written before
+    settings and data have been found good.
     """
     config = config.checked()
-    if data is None:
-        data = load(config.data, config.values)
-    else:
+    display = display or Display()
+    if data is not None:
         config = replace(config, data=IN_MEMORY)
-    if not isinstance(data, Data):
-        data = from_array(data, config.values)
-    trainer = Trainer(config, data, display or Display())
+    data = _data(config, data, display)
+    trainer = Trainer(config, data, display)
     if out is None and trainer.accelerator.is_main_process:
         out = claim_run_path(Path("runs"), data.name)
     folder = RunFolder(out or "runs")
@@ -45,7 +48,7 @@ def train(
 def resume(
     out: Path | str,
     steps: int | None = None,
-    data: Data | np.ndarray | torch.Tensor | None = None,
+    data: AnyData | None = None,
     display: Display | None = None,
 ) -> tuple[Result, RunFolder, list[str]]:
     """Go on with a stopped run exactly as if it had not stopped; with `steps`, to that many batches in all.
@@ -64,8 +67,24 @@ def resume(
     state, passed = load_newest(folder.checkpoints)
     if config.steps < state["step"]:
         raise NarrowsError(f"--steps {config.steps} is less than the {state['step']} batches this run has done")
-    if data is None:
-        data = load(config.data, config.values)
-    if not isinstance(data, Data):
-        data = from_array(data, config.values)
-    return Trainer(config, data, display or Display()).continue_in(folder, state), folder, passed
+    display = display or Display()
+    return Trainer(config, _data(config, data, display), display).continue_in(folder, state), folder, passed
+
+
+def _data(config: TrainConfig, given: AnyData | None, display: Display) -> Data:
+    """Return the data that were given, or else those that the settings name."""
+    if isinstance(given, Data):
+        return given
+    if isinstance(given, TorchDataset):
+        return from_dataset(given, config.values, progress=display.loading)
+    if given is not None:
+        return from_array(given, config.values)
+    return load(
+        config.data,
+        config.values,
+        origin=config.source,
+        image_size=config.image_size,
+        skip_broken=config.skip_broken,
+        columns=config.columns,
+        progress=display.loading,
+    )

@@ -28,8 +28,9 @@ from narrows.training.config import TrainConfig, to_dict
 from narrows.training.display import Display
 from narrows.training.evaluate import evaluate
 from narrows.training.keeping import Keeper, Kept
-from narrows.training.setup import fingerprint, make_accelerator, make_narrowing, moments, resolve
+from narrows.training.setup import column_scaling, fingerprint, make_accelerator, make_narrowing, moments, resolve
 from narrows.training.signals import Interrupted, StopRequest
+from narrows.training.units import in_own_units
 
 MAY_CHANGE = ("data", "steps", "device", "threads", "log_every", "eval_every", "checkpoint_every")
 """Settings that a run may be resumed with other values of; moved data are found out by their fingerprint."""
@@ -42,9 +43,11 @@ class Trainer:
 
     def __init__(self, config: TrainConfig, data: Data, display: Display) -> None:
         config = config.checked()
-        self.data, self.display = data, display
+        self.display = display
         self.splits = split(data, config.split_seed)
         self.batches = Batches(self.splits.train, config.batch, config.seed)
+        data, self.units = in_own_units(data, self.splits.train, column_scaling(config, data))
+        self.data = data
         measured = moments(data.examples, self.splits.train)
         self.config = resolve(config, data, measured)
         self.tau = float(self.config.tau or 0.0)
@@ -188,6 +191,9 @@ class Trainer:
             f"model: {c.network}, width {c.width}, {c.n} latent dimensions, {weights:,} weights, "
             f"on {self.accelerator.device}"
         )
+        if self.units is not None:
+            measure = "standard deviation" if c.scaling == "standard" else "range"
+            lines.append(f"scaling: each of {len(self.units.unit)} columns by its own {measure}; tau counts in those")
         lines.append(f"promise: error <= {self.tau:g} an input ({self.tau / self._values():.3g} a value)")
         return lines
 
@@ -266,6 +272,13 @@ class Trainer:
             "step": kept.step,
             "data": self.data.name,
         }
+        if self.data.columns:
+            about["columns"] = list(self.data.columns)
+        if self.units is not None:  # the error counts in these units; the model takes and gives the user's
+            about["units"] = {"shift": self.units.shift.tolist(), "unit": self.units.unit.tolist()}
+            shift, unit = torch.from_numpy(self.units.shift), torch.from_numpy(self.units.unit)
+            scaling = model.scaling.in_units(shift, unit)
+            model = VAE(model.encoder, model.decoder, scaling, model.kept, model.network)
         save_model(model, self.folder.model, about)
 
     def _finish(self) -> Result:

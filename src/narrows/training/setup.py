@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import accelerate
 import numpy as np
@@ -11,14 +10,15 @@ from torch import Tensor
 
 from narrows.algorithm import Narrowing
 from narrows.constraint import Geco, GecoConfig
-from narrows.data import SETS, Data, Examples
+from narrows.data import SETS, Data, Examples, absolute
 from narrows.errors import NarrowsError
 from narrows.model import gated_vae
-from narrows.networks import NetworkConfig, has_conv_plan
+from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, NetworkConfig, has_conv_plan
 from narrows.training.config import SMALLEST, TrainConfig
+from narrows.training.units import ColumnScaling
 
 PAPER_TAU = {"dsprites": 20.0}
-"""The paper's image sets, which keep its plain constraint (decision D12), with the tau of its first experiment."""
+"""Of the paper's first experiment."""
 RELATIVE = GecoConfig(relative_scale=1.0, highest=100.0)
 """Of the relative constraint (decision D12; measured by benchmarks/relative_scale.py)."""
 RELATIVE_AIM = 0.95
@@ -69,26 +69,41 @@ def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
             f"{data.name}: values around {largest:.4g} that vary by {spread:.2g} cannot be told apart well in single "
             f"precision; subtract each column's mean first"
         )
+    size = "x".join(map(str, shape))
     if config.network == "conv" and not has_conv_plan(shape):
         raise NarrowsError(
-            f"--network conv is for 64x64 and 28x28 images; these examples are {'x'.join(map(str, shape))}; "
+            f"--network conv is for images with sides of {SMALLEST_SIDE} to {LARGEST_SIDE}; these examples are {size}; "
             f"use --network mlp"
         )
     network = config.network
+    if network == "auto" and data.is_image and max(shape[1:]) > LARGEST_SIDE:
+        raise NarrowsError(
+            f"{data.name}: images of {size} are larger than {LARGEST_SIDE} pixels a side; make them smaller, or use "
+            f"--network mlp"
+        )
     if network == "auto":
         network = "conv" if has_conv_plan(shape) else "mlp"
     constraint = config.constraint
     if constraint == "auto":
-        constraint = "plain" if config.data in PAPER_TAU else "relative"
+        constraint = "plain" if config.data in SETS else "relative"
     aim = config.aim if config.aim is not None else (1.0 if constraint == "plain" else RELATIVE_AIM)
-    source = config.data if config.data in SETS else _absolute(config.data)
-    return replace(config, data=source, tau=tau, network=network, constraint=constraint, aim=aim)
+    return replace(
+        config,
+        data=absolute(config.data),
+        source=data.origin or config.source,
+        scaling=column_scaling(config, data),
+        tau=tau,
+        network=network,
+        constraint=constraint,
+        aim=aim,
+    )
 
 
-def _absolute(source: str) -> str:
-    """Make a file's path absolute, keeping `::key`, so that a run can be resumed from anywhere."""
-    path, mark, key = source.partition("::")
-    return f"{Path(path).absolute()}{mark}{key}" if Path(path).exists() else source
+def column_scaling(config: TrainConfig, data: Data) -> ColumnScaling:
+    """Decide how columns are scaled: those of tables have units of their own, those of arrays share one."""
+    if config.scaling == "auto":
+        return "standard" if data.columns else "none"
+    return config.scaling
 
 
 def make_narrowing(config: TrainConfig, data: Data, measured: Moments) -> Narrowing:

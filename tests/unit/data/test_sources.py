@@ -1,12 +1,11 @@
 """Names and files: what is found, what is chosen, and the text of every refusal."""
 
 import io
-import zipfile
 
 import numpy as np
 import pytest
 
-from narrows.data import SETS, Data, load
+from narrows.data import absolute, load
 from narrows.errors import NarrowsError
 
 ARRAY = np.random.default_rng(0).random((6, 5, 7, 3), dtype=np.float32)
@@ -38,46 +37,9 @@ def test_fortran_order(tmp_path):
     )
 
 
-def test_npz_with_one_array(tmp_path):
-    np.savez_compressed(tmp_path / "one.npz", whatever=ARRAY)
-    assert load(tmp_path / "one.npz").examples.shape == (3, 5, 7)
-
-
-@pytest.mark.parametrize("key", ["x", "X", "data", "images", "imgs"])
-def test_npz_with_a_usual_key(tmp_path, key):
-    np.savez(tmp_path / "many.npz", labels=np.zeros(6), **{key: ARRAY})
-    assert load(tmp_path / "many.npz").examples.shape == (3, 5, 7)
-
-
-def test_npz_key_by_name_leaves_pickles_alone(tmp_path):
-    path = tmp_path / "many.npz"
-    np.savez(path, x=np.zeros((6, 2)), mine=ARRAY, metadata=np.array([{}]))
-    assert load(path).examples.shape == (2,)
-    assert load(f"{path}::mine").examples.shape == (3, 5, 7)
-    assert f"{path} holds no array 'yours'; choose one of its keys: x, mine, metadata" in refusal(f"{path}::yours")
-    assert "dtype object is not accepted" in refusal(f"{path}::metadata")
-
-
-def test_npz_with_several_arrays_lists_them(tmp_path):
-    path = tmp_path / "many.npz"
-    np.savez(path, a=ARRAY, b=ARRAY)
-    assert f"holds several arrays (a, b); choose one, for example {path}::a" in refusal(path)
-
-
-def test_empty_npz(tmp_path):
-    np.savez(tmp_path / "none.npz")
-    assert "holds no arrays" in refusal(tmp_path / "none.npz")
-
-
-def test_npz_member_that_is_no_array(tmp_path):
-    with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
-        archive.writestr("readme.txt", "hello")
-    assert "a bytes is not an array" in refusal(tmp_path / "text.npz")
-
-
 def test_a_key_is_for_archives(tmp_path):
     np.save(tmp_path / "one.npy", ARRAY)
-    assert "holds a single array; leave out ::x" in refusal(f"{tmp_path / 'one.npy'}::x")
+    assert "has no parts with names; leave out ::x" in refusal(f"{tmp_path / 'one.npy'}::x")
 
 
 def test_the_checks_of_arrays_name_the_file(tmp_path):
@@ -91,33 +53,20 @@ def test_the_checks_of_arrays_name_the_file(tmp_path):
     assert refusal(path).startswith(f"{path}: dtype object is not accepted")
 
 
-def whole(kind):
-    buffer = io.BytesIO()
-    (np.save if kind == ".npy" else np.savez_compressed)(buffer, ARRAY)
-    return buffer.getvalue()
-
-
-@pytest.mark.parametrize("kind", [".npy", ".npz"])
 @pytest.mark.parametrize("keep", [0, 5, 60, 0.5, -1])
-def test_truncated_files(tmp_path, kind, keep):
-    path = tmp_path / f"cut{kind}"
-    content = whole(kind)
+def test_truncated_files(tmp_path, keep):
+    buffer = io.BytesIO()
+    np.save(buffer, ARRAY)
+    content = buffer.getvalue()
+    path = tmp_path / "cut.npy"
     path.write_bytes(content[: int(len(content) * keep) if isinstance(keep, float) else keep])
-    assert refusal(path).startswith(f"{path}: the file is damaged or not a {kind} file (")
+    assert refusal(path).startswith(f"{path}: the file is damaged or not a .npy file (")
 
 
-@pytest.mark.parametrize("kind", [".npy", ".npz"])
-def test_files_of_something_else(tmp_path, kind):
-    path = tmp_path / f"text{kind}"
+def test_files_of_something_else(tmp_path):
+    path = tmp_path / "text.npy"
     path.write_text("these are not the bytes you are looking for")
     assert "is damaged or not a" in refusal(path)
-
-
-def test_flipped_bytes_in_an_archive(tmp_path):
-    content = bytearray(whole(".npz"))
-    content[200:400] = bytes(200)
-    (tmp_path / "flipped.npz").write_bytes(content)
-    assert "is damaged or not a .npz file" in refusal(tmp_path / "flipped.npz")
 
 
 def test_unreadable_file(tmp_path, monkeypatch):
@@ -130,32 +79,90 @@ def test_unreadable_file(tmp_path, monkeypatch):
     assert "mine.npy: no permission to read it" in refusal(tmp_path / "mine.npy")
 
 
-def test_array_larger_than_memory(tmp_path, monkeypatch):
-    np.savez(tmp_path / "big.npz", x=ARRAY)
-
-    def fail(*_, **__):
-        raise MemoryError
-
-    monkeypatch.setattr(np, "load", fail)
-    assert "does not fit in memory; save it as .npy" in refusal(tmp_path / "big.npz")
+KINDS = ".npy, .npz, .csv, .tsv, .csv.gz, .parquet, .h5, .hdf5"
+NAMES = "dsprites, shapes3d, cars3d, mnist, cifar100"
 
 
-def test_unknown_names():
-    assert refusal("foo") == "no such file or set: 'foo' (sets: dsprites; files: .npy, .npz)"
+def test_unknown_names(tmp_path):
+    assert refusal("foo") == f"no such file, folder or set: 'foo' (sets: {NAMES}; files: {KINDS})"
     assert refusal("dSprite").endswith("; did you mean 'dsprites'?")
-    assert "no such file or set: 'missing.npy'" in refusal("missing.npy")
-    assert "no such file or set" in refusal("x" * 5000)
+    assert refusal("cifar-100").endswith("; did you mean 'cifar100'?")
+    np.save(tmp_path / "faces.npy", ARRAY)
+    assert refusal(tmp_path / "face.npy").endswith(f"; did you mean '{tmp_path / 'faces.npy'}'?")
+    assert "no such file, folder or set" in refusal("x" * 5000)
 
 
-def test_folders_and_other_files(tmp_path):
-    assert "is a folder; give a file (.npy, .npz)" in refusal(tmp_path)
-    (tmp_path / "table.csv").write_text("1,2")
-    assert "table.csv: files of this kind are not read; save the array with numpy.save as table.npy" in refusal(
-        tmp_path / "table.csv"
+def test_other_files(tmp_path):
+    (tmp_path / "table.xlsx").write_text("1,2")
+    assert f"files of this kind are not read (known: {KINDS}); save the array with numpy.save as table.npy" in refusal(
+        tmp_path / "table.xlsx"
     )
 
 
-def test_a_set_is_loaded_by_name(monkeypatch):
-    made = Data("dsprites", examples=None, values="unit")
-    monkeypatch.setitem(SETS, "dsprites", lambda: made)
-    assert load("dsprites") is made
+def test_every_kind_finds_its_reader(tmp_path, monkeypatch):
+    """One small file of each kind, by `load` alone."""
+    h5py, parquet = pytest.importorskip("h5py"), pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+    from PIL import Image
+
+    monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "cache"))
+    np.savez(tmp_path / "a.npz", x=ARRAY)
+    np.savez(tmp_path / "b.npz", x=ARRAY, mine=ARRAY[:, :, :, :1])
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["group/x"] = ARRAY
+    (tmp_path / "a.csv").write_text("a,b,c\n1,2,3\n4,5,6\n")
+    parquet.write_table(pyarrow.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}), tmp_path / "a.parquet")
+    (tmp_path / "pictures").mkdir()
+    for i in range(3):
+        Image.new("RGB", (30, 20), (i, 0, 0)).save(tmp_path / "pictures" / f"{i}.png")
+
+    def shape(source, **options):
+        return load(f"{tmp_path}/{source}", **options).examples.shape
+
+    assert shape("a.npz") == (3, 5, 7)
+    assert shape("b.npz::mine") == (1, 5, 7)
+    assert shape("a.h5") == shape("a.h5::group/x") == (3, 5, 7)
+    assert shape("a.csv") == (3,)
+    assert shape("a.csv", columns="c, a") == shape("a.csv", columns=["c", "a"]) == (2,)
+    assert load(tmp_path / "a.csv", columns="c,a").columns == ("c", "a")
+    assert shape("a.parquet") == (2,)
+    assert shape("pictures") == (3, 20, 30)
+    assert shape("pictures", image_size=16) == (3, 16, 16)
+    assert shape("pictures", image_size="16x24") == (3, 16, 24)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"origin": "drawn"}, "--source is for sets that can be drawn (dsprites, shapes3d), and "),
+        ({"image_size": 64}, "--image-size is for folders of images and hf: sets, and "),
+        ({"skip_broken": True}, "--skip-broken is for folders of images, and "),
+        ({"columns": "a"}, "--columns is for tables (.csv, .tsv, .parquet), and "),
+    ],
+)
+def test_options_that_do_nothing_are_refused(tmp_path, options, message):
+    np.save(tmp_path / "a.npy", ARRAY)
+    with pytest.raises(NarrowsError) as caught:
+        load(tmp_path / "a.npy", **options)
+    assert str(caught.value) == f"{message}{tmp_path / 'a.npy'} is none of them; leave it out"
+
+
+@pytest.mark.parametrize("size", ["64 by 48", "", "x64", "15", "16x257", 0])
+def test_sizes_that_are_none(tmp_path, size):
+    with pytest.raises(NarrowsError, match="--image-size"):
+        load(tmp_path, image_size=size)
+
+
+def test_empty_column_names(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(NarrowsError, match="has an empty name; write them as a,b,c"):
+        load(tmp_path / "a.csv", columns="a,,b")
+
+
+def test_paths_become_absolute_and_names_stay(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", ARRAY)
+    assert absolute("a.npy") == str(tmp_path / "a.npy")
+    assert absolute("a.npy::x") == f"{tmp_path / 'a.npy'}::x"
+    for name in ("mnist", "hf:some/set::image", "gone.npy"):
+        assert absolute(name) == name

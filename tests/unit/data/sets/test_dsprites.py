@@ -1,14 +1,14 @@
 """The drawn set against true images of the official file, and against its known totals."""
 
-import importlib
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from narrows.data import FACTORS, draw_sprite, dsprites, load
-from narrows.data.dsprites import SIZES
+from narrows.data import load
+from narrows.data.sets import dsprites
+from narrows.data.sets.dsprites import FACTORS, SIZES, draw_sprite
 
 # 258 images of dSprites (Apache-2.0): packed bits, and the indices of shape, scale, orientation, x and y.
 SAMPLES = Path(__file__).with_name("dsprites_samples.npz")
@@ -21,7 +21,7 @@ def drawn(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NARROWS_CACHE", str(folder))
-        data = dsprites()
+        data = dsprites.drawn()
     yield data
     shutil.rmtree(folder)  # 377 MB
 
@@ -85,15 +85,16 @@ def test_data_and_cache(drawn, monkeypatch):
     assert isinstance(drawn.examples.bits, np.memmap)
 
     monkeypatch.setenv("NARROWS_CACHE", str(path.parent))
-    monkeypatch.setattr(importlib.import_module("narrows.data.dsprites"), "draw", None)
-    assert load("dsprites").note == drawn.note
+    monkeypatch.setattr(dsprites, "draw", None)
+    assert load("dsprites", origin="drawn").note == drawn.note
+    assert load("dsprites").note == f"{drawn.note}; for the official file: narrows data get dsprites"
 
 
 def test_without_a_cache_it_stays_in_memory(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "file"))
     blank = np.zeros((737_280, 512), np.uint8)
-    monkeypatch.setattr(importlib.import_module("narrows.data.dsprites"), "draw", lambda: iter([blank]))
-    data = dsprites()
+    monkeypatch.setattr(dsprites, "draw", lambda: iter([blank]))
+    data = dsprites.drawn()
     assert data.examples.bits.shape == blank.shape
     assert data.note.startswith("drawn (no download), kept in memory, since ")

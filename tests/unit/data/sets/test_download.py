@@ -17,8 +17,8 @@ import pytest
 
 from http_server import LocalServer, Page
 from narrows import __version__
-from narrows.data import download
-from narrows.data.download import RemoteFile, fetch
+from narrows.data.sets import download
+from narrows.data.sets.download import RemoteFile, fetch
 from narrows.errors import NarrowsError
 
 NAME = "set.bin"
@@ -433,7 +433,7 @@ def as_nobody(folder):
 CHILD = """
 import sys
 from pathlib import Path
-from narrows.data import download
+from narrows.data.sets import download
 from narrows.errors import NarrowsError
 download._PAUSE = 0.01
 url, checksum, folder, limit = sys.argv[1:]

@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from narrows.data import read_idx
+from narrows.data.sets.idx import read_idx
 from narrows.errors import NarrowsError
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (4, 28, 28), dtype=np.uint8)

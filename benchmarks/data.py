@@ -1,0 +1,171 @@
+"""What the data cost: the loader beside a training step, beside torch's DataLoader, and the memory of whole runs.
+
+    python benchmarks/data.py [FOLDER]
+
+Everything is measured in one process, interleaved, so that a busy machine disturbs all alike: a batch of 64 from our
+loader, the same batch from torch's DataLoader over a per-item Dataset of the same array, and a training step (width
+32) on it. Then runs of 200 batches on all of dSprites and of Shapes3D, each as a process of its own, with their peak
+resident memory; Shapes3D also as one mapped file of 5.9 GB, written into FOLDER (a temporary one by default).
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from narrows.algorithm import Narrowing, draw_noise, make_optimiser
+from narrows.allocator import keep_memory
+from narrows.constraint import Geco
+from narrows.data import Batches, Examples, load
+from narrows.model import gated_vae
+from narrows.networks import NetworkConfig
+
+BATCH, ROUNDS, PER_ROUND = 64, 15, 10
+
+
+class PerItem(Dataset[Tensor]):
+    """The usual way: one example at a time, collated by the DataLoader."""
+
+    def __init__(self, examples: Examples, count: int) -> None:
+        self.examples, self.count = examples, count
+        self.array = examples.batch(np.arange(count)).permute(0, 2, 3, 1).mul(255).round().to(torch.uint8).numpy()
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, i: int) -> Tensor:
+        return torch.from_numpy(self.array[i]).permute(2, 0, 1).float().div(255)
+
+
+def endless(loader: "DataLoader[Tensor]") -> Iterator[Tensor]:
+    """Go through the loader again and again."""
+    while True:
+        yield from loader
+
+
+def make_step(shape: tuple[int, ...]) -> Callable[[Tensor], None]:
+    """Return one training step with settled gates."""
+    torch.manual_seed(0)
+    narrowing = Narrowing(gated_vae(NetworkConfig("conv", shape, n=10)), Geco(20.0))
+    with torch.no_grad():
+        narrowing.model.gates.logits.copy_(torch.tensor([7.0] * 5 + [-7.0] * 5))
+    optimiser = make_optimiser(narrowing, 1e-3)
+    generator = torch.Generator().manual_seed(0)
+
+    def step(x: Tensor) -> None:
+        loss, _ = narrowing(x, draw_noise(len(x), 10, generator))
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+
+    return step
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Return the mean time of a call over some, in milliseconds."""
+    start = time.perf_counter()
+    for _ in range(PER_ROUND):
+        call()
+    return (time.perf_counter() - start) / PER_ROUND * 1e3
+
+
+def compare(name: str, examples: Examples) -> dict[str, float]:
+    """Time the loader, torch's loader and a step, interleaved; return medians."""
+    batches = Batches(np.arange(len(examples)), BATCH, seed=0)
+    items = PerItem(examples, 20_000)
+    plain = endless(DataLoader(items, BATCH, shuffle=True, drop_last=True))
+    workers = endless(DataLoader(items, BATCH, shuffle=True, drop_last=True, num_workers=2, persistent_workers=True))
+    step = make_step(examples.shape)
+    held = examples.batch(batches.next())
+
+    pool = ThreadPoolExecutor(1)
+    ahead = [pool.submit(lambda: examples.batch(batches.next()))]
+
+    def prefetched() -> None:
+        x = ahead.pop().result()
+        ahead.append(pool.submit(lambda: examples.batch(batches.next())))
+        step(x)
+
+    ways: dict[str, Callable[[], object]] = {
+        "loader": lambda: examples.batch(batches.next()),
+        "DataLoader": lambda: next(plain),
+        "DataLoader, 2 workers": lambda: next(workers),
+        "step": lambda: step(held),
+        "loader and step": lambda: step(examples.batch(batches.next())),
+        "loader in a thread and step": prefetched,
+    }
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(ROUNDS):
+        for way, call in ways.items():
+            times[way].append(timed(call))
+    medians = {way: float(np.median(t)) for way, t in times.items()}
+    share = float(np.median(np.array(times["loader"]) / np.array(times["step"])))
+    thread = float(np.median(np.array(times["loader in a thread and step"]) / np.array(times["loader and step"])))
+    print(f"\n{name}: {len(examples):,} examples of {'x'.join(map(str, examples.shape))}, batches of {BATCH}")
+    for way, t in medians.items():
+        print(f"    {way:28} {t:8.3f} ms   {1e3 / t:8.0f} batches/s")
+    print(f"    the loader takes {share:.2%} of a step; with a thread, a step takes {thread:.3f} of the time without")
+    return {**medians, "share": share, "thread": thread}
+
+
+def peak_memory(*arguments: str) -> float:
+    """Run `narrows train` for 200 batches and return its peak resident memory in megabytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "narrows", "train", *arguments, "--tau", "30", "--steps", "200"]
+        command += ["--eval-every", "100", "--out", str(Path(folder) / "run")]
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode:
+            raise SystemExit(f"{' '.join(command)} failed")
+        return usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
+
+
+def write_all(examples: Examples, path: Path) -> None:
+    """Write every image of a set into one .npy file, as an official file would be kept."""
+    channels, height, width = examples.shape
+    with path.open("wb") as file:
+        header = {"descr": "|u1", "fortran_order": False, "shape": (len(examples), height, width, channels)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, len(examples), 2000):
+            x = examples.batch(np.arange(start, min(start + 2000, len(examples))))
+            file.write(x.permute(0, 2, 3, 1).mul(255).round().to(torch.uint8).numpy().tobytes())
+
+
+def main() -> None:
+    """Print the tables, and the same as JSON in the last line."""
+    keep_memory()
+    results: dict[str, object] = {"threads": torch.get_num_threads(), "torch": torch.__version__}
+    sprites, shapes = load("dsprites", origin="drawn"), load("shapes3d", origin="drawn")
+    results["dsprites"] = compare("dsprites, drawn (packed bits, mapped)", sprites.examples)
+    results["shapes3d"] = compare("shapes3d, drawn (coloured when asked for)", shapes.examples)
+    with tempfile.TemporaryDirectory(dir=sys.argv[1] if sys.argv[1:] else None) as folder:
+        path = Path(folder) / "shapes3d.npy"
+        write_all(shapes.examples, path)
+        results["shapes3d mapped"] = compare("shapes3d, one mapped file of 5.9 GB", load(path).examples)
+        memory = {
+            "dsprites": peak_memory("dsprites", "--source", "drawn"),
+            "shapes3d": peak_memory("shapes3d", "--source", "drawn"),
+            "shapes3d mapped": peak_memory(str(path)),
+        }
+    print("\npeak resident memory of `narrows train` (width 32, 200 batches, two looks at the validation split):")
+    for name, megabytes in memory.items():
+        print(f"    {name:28} {megabytes:8.0f} MB")
+    results["peak MB"] = memory
+    results["own peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""HDF5: which dataset is read, whole chunks at a time, and the text of every refusal."""
+
+import os
+import sys
+
+import h5py
+import numpy as np
+import pytest
+
+from narrows.data.own import hdf5
+from narrows.data.own.hdf5 import load_hdf5
+from narrows.errors import NarrowsError
+
+ARRAY = np.random.default_rng(0).random((6, 5, 7, 3), dtype=np.float32)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "faces.h5"
+
+
+def write(path, **arrays):
+    with h5py.File(path, "w") as file:
+        for key, array in arrays.items():
+            file[key.replace("__", "/")] = array
+
+
+def refusal(path, key="", values="unit"):
+    with pytest.raises(NarrowsError) as caught:
+        load_hdf5(path, key, values)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def images(data):
+    return data.examples.batch(np.arange(len(data.examples))).permute(0, 2, 3, 1).numpy()
+
+
+@pytest.mark.parametrize("layout", [{}, {"chunks": (4, 2, 7, 1)}, {"chunks": (4, 5, 7, 3), "compression": "gzip"}])
+@pytest.mark.parametrize("share", [0.25, 0.0])
+def test_values_arrive_exactly(path, folder, monkeypatch, layout, share):
+    monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", share)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("faces", data=ARRAY, **layout)
+        file["labels"] = np.arange(6)
+    data = load_hdf5(path)
+    assert (data.name, data.values, data.examples.shape) == ("faces", "unit", (3, 5, 7))
+    np.testing.assert_array_equal(images(data), ARRAY)
+    if share:
+        assert data.note == f"read from {path}::faces"
+        assert not folder.exists()
+    else:
+        assert isinstance(data.examples.array.base, np.memmap)
+        (cached,) = folder.iterdir()
+        assert cached.name.startswith("hdf5-")
+        assert data.note == f"read from {path}::faces, cached in {cached}"
+
+
+def test_a_large_set_is_converted_once(path, folder, monkeypatch):
+    monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", 0.0)
+    monkeypatch.setattr(hdf5, "CHUNK_BYTES", 1000)  # two images of 420 bytes
+    write(path, x=ARRAY)
+    seen = []
+    for expected in ([2, 4, 6], []):
+        np.testing.assert_array_equal(images(load_hdf5(path, progress=lambda *now: seen.append(now))), ARRAY)
+        assert seen == [("reading faces.h5", done, 6) for done in expected]
+        seen.clear()
+    write(path, x=ARRAY[::-1])
+    np.testing.assert_array_equal(images(load_hdf5(path)), ARRAY[::-1])
+    assert len(os.listdir(folder)) == 2
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", "f2", "u1", "?"])
+@pytest.mark.parametrize("share", [0.25, 0.0])
+def test_accepted_types(path, monkeypatch, dtype, share):
+    monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", share)
+    array = (ARRAY > 0.5).astype(dtype) if dtype in ("u1", "?") else ARRAY.astype(dtype)
+    write(path, x=array)
+    data = load_hdf5(path)
+    assert data.examples.array.dtype == np.dtype(dtype).newbyteorder("=")
+    np.testing.assert_array_equal(images(data), array.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunks", "rows"),
+    [
+        ((480_000, 64, 64, 3), None, 1365),
+        ((480_000, 64, 64, 3), (1000, 64, 64, 3), 1000),
+        ((480_000, 64, 64, 3), (7500, 4, 4, 1), 7500),
+        ((480_000, 64, 64, 3), (1, 64, 64, 3), 1365),
+        ((480_000, 64, 64, 3), (32, 64, 64, 3), 1344),
+        ((480_000, 64, 64, 3), (480_000, 1, 1, 1), 43_690),  # 5.9 GB at once would be too much
+        ((3, 2**31), None, 1),
+    ],
+)
+def test_whole_chunks_are_read_where_they_fit(shape, chunks, rows):
+    assert hdf5._step(shape, np.dtype("u1"), chunks) == rows
+
+
+@pytest.mark.parametrize("key", ["x", "X", "data", "images", "imgs"])
+def test_a_usual_key(path, key):
+    write(path, labels=np.zeros((6, 2)), other__x=np.zeros((6, 2)), **{key: ARRAY})
+    assert load_hdf5(path).examples.shape == (3, 5, 7)
+
+
+def test_keys(path):
+    write(path, train__images=ARRAY, train__labels=np.zeros((6, 2)), notes=np.zeros(3))
+    assert load_hdf5(path, "train/images").note == f"read from {path}::train/images"
+    np.testing.assert_array_equal(images(load_hdf5(path, "/train/images/")), ARRAY)
+    listed = "notes (3,), train/images (6, 5, 7, 3), train/labels (6, 2)"
+    assert refusal(path) == f"{path} holds several arrays ({listed}); choose one, for example {path}::train/images"
+    assert refusal(path, "train/image") == (
+        f"{path} holds no array 'train/image'; did you mean {path}::train/images? its keys: {listed}"
+    )
+    assert refusal(path, "q") == f"{path} holds no array 'q'; choose one of its keys: {listed}"
+    assert refusal(path, "train") == (
+        f"{path}::train is a group; choose an array in it: train/images (6, 5, 7, 3), train/labels (6, 2)"
+    )
+    assert refusal(path, "/").endswith(f"is a group; choose an array in it: {listed}")
+
+
+def test_many_keys_are_not_all_listed(path):
+    write(path, **{f"a{i:02}": ARRAY for i in range(15)})
+    assert "a11 (6, 5, 7, 3), and 3 more); choose one" in refusal(path)
+
+
+def test_nothing_to_read(path):
+    write(path, labels=np.zeros(3))
+    said = f"{path} holds no array of rank 2 or more (labels (3,)); write one, with one example a row"
+    assert refusal(path) == said
+    with h5py.File(path, "w") as file:
+        file.create_group("empty")
+        file["kind"] = np.dtype("f4")
+        file["void"] = h5py.Empty("f4")
+    assert f"{path} holds no array of rank 2 or more; write one" in refusal(path)
+    assert refusal(path, "empty") == f"{path}::empty is a group; there is no array in it"
+    assert refusal(path, "kind") == f"{path}::kind is a datatype, not an array; choose another key"
+    assert refusal(path, "void") == f"{path}::void is empty, without a shape; write an array to it"
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (np.zeros((4, 3), np.int64), "dtype int64 is not accepted"),
+        (np.zeros((4, 3), [("a", "f4")]), "is not accepted"),
+        (np.array([["a", "b"]], object), "dtype object is not accepted"),
+        (np.zeros(4), "shape (4,) has rank 1"),
+        (np.zeros((0, 3)), "shape (0, 3) is empty"),
+        (np.zeros((2, 9, 9, 9)), "has no axis of 1, 3 or 4 channels"),
+    ],
+)
+def test_refused_before_it_is_read(path, array, said, monkeypatch):
+    write(path, x=array)
+    monkeypatch.delattr(hdf5, "_rows")
+    assert refusal(path, "x").startswith(f"{path}::x: ")
+    assert said in refusal(path, "x")
+
+
+def test_the_values_are_checked(path):
+    write(path, x=ARRAY * 9)
+    assert refusal(path).startswith(f"{path}::x: values run from ")
+    assert load_hdf5(path, values="any").values == "any"
+
+
+def test_links(tmp_path, path, monkeypatch):
+    write(tmp_path / "other.h5", x=ARRAY)
+    with h5py.File(path, "w") as file:
+        file["there"] = h5py.ExternalLink("other.h5", "/x")
+        file["gone"] = h5py.ExternalLink("gone.h5", "/x")
+        file["soft"] = h5py.SoftLink("/nowhere")
+    np.testing.assert_array_equal(images(load_hdf5(path, "there")), ARRAY)
+    said = "which cannot be opened; put it there, or choose another key"
+    assert refusal(path, "gone") == f"{path}::gone is a link to gone.h5::/x, {said}"
+    assert refusal(path, "soft") == f"{path}::soft is a link to /nowhere, {said}"
+
+    monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", 0.0)
+    load_hdf5(path, "there")
+    write(tmp_path / "other.h5", x=ARRAY[::-1])
+    np.testing.assert_array_equal(images(load_hdf5(path, "there")), ARRAY[::-1])
+
+
+def test_virtual_datasets_need_their_sources(tmp_path, path):
+    write(tmp_path / "a.h5", x=ARRAY[:4])
+    write(tmp_path / "b.h5", x=ARRAY[4:])
+    layout = h5py.VirtualLayout(ARRAY.shape, ARRAY.dtype)
+    layout[:4] = h5py.VirtualSource("a.h5", "x", ARRAY[:4].shape)
+    layout[4:] = h5py.VirtualSource("b.h5", "x", ARRAY[4:].shape)
+    with h5py.File(path, "w") as file:
+        file.create_virtual_dataset("whole", layout)
+    np.testing.assert_array_equal(images(load_hdf5(path)), ARRAY)
+    write(tmp_path / "b.h5", y=ARRAY[4:])
+    assert refusal(path) == (
+        f"{path}::whole is put together from other files, but {tmp_path / 'b.h5'} holds no array 'x'; write it again"
+    )
+    (tmp_path / "b.h5").unlink()
+    assert refusal(path) == (
+        f"{path}::whole is put together from other files, and b.h5 cannot be opened; put it beside {path}"
+    )
+
+
+def test_raw_values_in_a_file_that_is_gone(path):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", (4, 3), "f8", external=[("gone.bin", 0, 96)])
+    assert f"{path}::x: the file is damaged or incomplete (" in refusal(path)
+    assert "unable to open external raw data file" in refusal(path)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, 0.5, -1])
+def test_truncated_files(path, keep):
+    write(path, x=ARRAY)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * keep) if isinstance(keep, float) else keep])
+    assert refusal(path).startswith(
+        f"{path}: the file is not an HDF5 file" if keep in (0, 5) else f"{path}: the file is damaged or incomplete ("
+    )
+
+
+@pytest.mark.parametrize("share", [0.25, 0.0])
+def test_flipped_bytes(path, folder, monkeypatch, share):
+    monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", share)
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("x", data=ARRAY, chunks=(6, 5, 7, 3), compression="gzip")
+        place = dataset.id.get_chunk_info(0).byte_offset
+    content = bytearray(path.read_bytes())
+    content[place + 100 : place + 300] = bytes(200)
+    path.write_bytes(content)
+    assert refusal(path).startswith(f"{path}::x: the file is damaged or incomplete (")
+    assert not folder.exists() or os.listdir(folder) == []
+
+
+def test_files_of_something_else(tmp_path, path):
+    path.write_text("these are not the bytes you are looking for")
+    assert refusal(path) == f"{path}: the file is not an HDF5 file (it starts with b'these ar'); check the path"
+    assert refusal(tmp_path / "no.h5").endswith("no.h5 cannot be read (No such file or directory); check the path")
+    assert refusal(tmp_path).endswith("cannot be read (Is a directory); check the path")
+
+
+def test_without_h5py(path, monkeypatch):
+    write(path, x=ARRAY)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    assert refusal(path) == "reading HDF5 files needs h5py: pip install 'narrows[hdf5]'"
