@@ -23,14 +23,15 @@ from narrows.training.config import TrainConfig, config_from_dict, read_config_f
 
 HELP = """How many latent dimensions does my data need?
 
-narrows trains a variational autoencoder under one promise, "the error stays at or below tau", and closes latent
-dimensions while it trains, as many as the promise allows; they are cut out of the model that is saved.
+narrows trains a variational autoencoder under one promise, "the error stays
+at or below tau", and closes latent dimensions while it trains, as many as the
+promise allows; they are cut out of the model that is saved.
 
-    narrows train                              built-in dSprites, as in the paper
-    narrows train my.npy --tau 20 --n 32       your data: an array, a table, a folder of images, ...
-    narrows data list                          the sets known by name
-    narrows show runs/my-1                     the answer again
-    narrows resume runs/my-1                   go on after an interruption
+    narrows train                          built-in dSprites, as in the paper
+    narrows train my.npy --tau 20 --n 32   your array, table, folder of images
+    narrows data list                      the sets known by name
+    narrows show runs/my-1                 the answer again
+    narrows resume runs/my-1               go on after an interruption
 """
 
 DEFAULTS = TrainConfig()
@@ -236,7 +237,7 @@ def _use_config_file(tokens: list[str]) -> None:
         if tokens[0] == "train" and name == "--config" and (equals or i + 1 < len(tokens)):
             path = Path(value if equals else tokens[i + 1])
             settings = {k: v for k, v in read_config_file(path).items() if v is not None}
-            app["train"].config = (Dict(settings, source=str(path), use_commands_as_keys=False),)
+            app["train"].config = (Dict({"train": settings}, source=str(path)),)
 
 
 if __name__ == "__main__":

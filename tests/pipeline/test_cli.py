@@ -176,7 +176,7 @@ def poison(value: float) -> np.ndarray:
 
 
 BAD_INPUT = {
-    "no such file": (lambda t: ["missing.npy"], "no such file or set: 'missing.npy'"),
+    "no such file": (lambda t: ["missing.npy"], "no such file, folder or set: 'missing.npy'"),
     "wrong dtype": (lambda t: [save(t / "x.npy", GOOD.astype(np.int64))], "dtype int64 is not accepted"),
     "pickled objects": (lambda t: [save(t / "x.npy", np.array([{}], object))], "dtype object is not accepted"),
     "NaN": (lambda t: [save(t / "x.npy", poison(np.nan))], "NaN or infinite, first in example 7"),
@@ -209,7 +209,10 @@ BAD_INPUT = {
     "unknown recipe": (lambda t: ["--recipe", "magic"], 'Invalid value "magic" for --recipe'),
     "unknown option": (lambda t: ["--tua", "3"], "--tua"),
     "unknown device": (lambda t: [save(t / "x.npy", GOOD), "--device", "mps"], "--device mps is not there"),
-    "conv on vectors": (lambda t: [save(t / "x.npy", GOOD), "--network", "conv"], "--network conv is for 64x64"),
+    "conv on vectors": (
+        lambda t: [save(t / "x.npy", GOOD), "--network", "conv"],
+        "--network conv is for images with sides of 16 to 256",
+    ),
     "no config file": (lambda t: ["--config", str(t / "no.toml")], "cannot read the config file"),
     "bad config file": (lambda t: ["--config", str(_text(t / "c.toml"))], "is not valid toml"),
     "bad config name": (lambda t: ["--config", str(_text(t / "c.toml", "taw = 3"))], "did you mean 'tau'?"),

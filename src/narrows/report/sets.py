@@ -21,8 +21,8 @@ def status(one: NamedSet) -> str:
     """Say whether a set can be used without a network."""
     if one.is_cached:
         return f"cached in {one.folder.parent}"
-    get = f"narrows data get {one.name}"
-    return f"not cached; drawn when used, or {get}" if one.draw else f"not cached; downloaded when used, or by {get}"
+    get = f"not cached (narrows data get {one.name})"
+    return f"official file {get}; drawn when used" if one.draw else f"{get}; downloaded when used"
 
 
 def download_size(one: NamedSet) -> str:

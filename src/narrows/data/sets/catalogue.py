@@ -55,10 +55,11 @@ def open_set(chosen: NamedSet, origin: Origin = "auto", progress: Progress = sil
         drawn = [s.name for s in SETS.values() if s.draw]
         raise NarrowsError(f"{chosen.name} cannot be drawn (only {' and '.join(drawn)} can); leave out --source drawn")
     if chosen.draw and origin == "drawn":
-        return chosen.draw()
+        return replace(chosen.draw(), origin="drawn")
     if chosen.draw and origin == "auto" and not chosen.is_cached:
         data = chosen.draw()
-        return replace(data, note=f"{data.note}; for the official file: narrows data get {chosen.name}")
+        note = f"{data.note}; for the official file: narrows data get {chosen.name}"
+        return replace(data, note=note, origin="drawn")
     return fetch_set(chosen, progress)
 
 

@@ -81,9 +81,7 @@ def drawn() -> Data:
     """Return the whole set, from the cache or drawn now (some seconds, 377 MB)."""
     bits, where = cached_array(_FILE, (_BYTES,), np.uint8, draw, _IMAGES)
     examples = PackedExamples(bits, shape=(1, _PIXELS, _PIXELS))
-    return Data(
-        "dsprites", examples, "unit", note=f"drawn (no download), {where}", origin="drawn", factors=Factors(FACTORS)
-    )
+    return Data("dsprites", examples, "unit", note=f"drawn (no download), {where}", factors=Factors(FACTORS))
 
 
 def draw() -> Iterator[np.ndarray]:
