@@ -5,12 +5,11 @@
 Everything is measured in one process, interleaved, so that a busy machine disturbs all alike: a batch of 64 from our
 loader, the same batch from torch's DataLoader over a per-item Dataset of the same array, and a training step (width
 32) on it. Then runs of 200 batches on all of dSprites and of Shapes3D, each as a process of its own, with their peak
-resident memory; Shapes3D also as one mapped file of 5.9 GB, written into FOLDER (a temporary one by default).
+resident memory (as Linux tells it); Shapes3D also as one mapped file of 5.9 GB, written into FOLDER (by default a
+temporary one).
 """
 
 import json
-import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -35,17 +34,16 @@ BATCH, ROUNDS, PER_ROUND = 64, 15, 10
 
 
 class PerItem(Dataset[Tensor]):
-    """The usual way: one example at a time, collated by the DataLoader."""
+    """The usual way: one example at a time from the same store, collated by the DataLoader."""
 
-    def __init__(self, examples: Examples, count: int) -> None:
-        self.examples, self.count = examples, count
-        self.array = examples.batch(np.arange(count)).permute(0, 2, 3, 1).mul(255).round().to(torch.uint8).numpy()
+    def __init__(self, examples: Examples) -> None:
+        self.examples = examples
 
     def __len__(self) -> int:
-        return self.count
+        return len(self.examples)
 
     def __getitem__(self, i: int) -> Tensor:
-        return torch.from_numpy(self.array[i]).permute(2, 0, 1).float().div(255)
+        return self.examples.batch(np.array([i]))[0]
 
 
 def endless(loader: "DataLoader[Tensor]") -> Iterator[Tensor]:
@@ -83,7 +81,7 @@ def timed(call: Callable[[], object]) -> float:
 def compare(name: str, examples: Examples) -> dict[str, float]:
     """Time the loader, torch's loader and a step, interleaved; return medians."""
     batches = Batches(np.arange(len(examples)), BATCH, seed=0)
-    items = PerItem(examples, 20_000)
+    items = PerItem(examples)
     plain = endless(DataLoader(items, BATCH, shuffle=True, drop_last=True))
     workers = endless(DataLoader(items, BATCH, shuffle=True, drop_last=True, num_workers=2, persistent_workers=True))
     step = make_step(examples.shape)
@@ -119,17 +117,25 @@ def compare(name: str, examples: Examples) -> dict[str, float]:
     return {**medians, "share": share, "thread": thread}
 
 
+PEAK = """
+import sys
+from narrows.allocator import keep_memory
+from narrows.cli import main
+keep_memory()
+code = main(sys.argv[1:])
+with open("/proc/self/status") as file:
+    print(next(line for line in file if line.startswith("VmHWM")).split()[1])
+sys.exit(code)
+"""
+
+
 def peak_memory(*arguments: str) -> float:
-    """Run `narrows train` for 200 batches and return its peak resident memory in megabytes."""
+    """Run `narrows train` for 200 batches in a process of its own; return its peak resident memory in megabytes."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "narrows", "train", *arguments, "--tau", "30", "--steps", "200"]
-        command += ["--eval-every", "100", "--out", str(Path(folder) / "run")]
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode:
-            raise SystemExit(f"{' '.join(command)} failed")
-        return usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
+        command = ["train", *arguments, "--tau", "30", "--steps", "200", "--eval-every", "100"]
+        command += ["--out", str(Path(folder) / "run")]
+        done = subprocess.run([sys.executable, "-c", PEAK, *command], capture_output=True, text=True, check=True)
+        return int(done.stdout.split()[-1]) / 1024
 
 
 def write_all(examples: Examples, path: Path) -> None:
@@ -163,7 +169,6 @@ def main() -> None:
     for name, megabytes in memory.items():
         print(f"    {name:28} {megabytes:8.0f} MB")
     results["peak MB"] = memory
-    results["own peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(results))
 
 

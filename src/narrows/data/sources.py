@@ -25,6 +25,7 @@ import numpy as np
 
 from narrows.data.arrays import dtype_error, from_array
 from narrows.data.dataset import Data, Values
+from narrows.data.own.images import check_size
 from narrows.data.progress import Progress, silent
 from narrows.data.sets.catalogue import SETS, open_set
 from narrows.errors import NarrowsError
@@ -41,7 +42,6 @@ ENDINGS: dict[str, Kind] = {
     ".hdf5": "hdf5",
 }
 HUB = "hf:"
-SMALLEST_SIZE, LARGEST_SIZE = 16, 256
 # Which option is for which kinds of source, in the words of the refusal.
 _FOR: dict[str, tuple[tuple[Kind, ...], str]] = {
     "source": (("set",), "sets that can be drawn (dsprites, shapes3d)"),
@@ -164,10 +164,9 @@ def _size(image_size: str | int) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)(?:x(\d+))?", str(image_size).strip().lower())
     if found is None:
         raise NarrowsError(f"--image-size {image_size!r} is not a size; give 64, or 48x64 for height x width")
-    height, width = int(found[1]), int(found[2] or found[1])
-    if not all(SMALLEST_SIZE <= side <= LARGEST_SIZE for side in (height, width)):
-        raise NarrowsError(f"--image-size {image_size}: sides must be from {SMALLEST_SIZE} to {LARGEST_SIZE}")
-    return height, width
+    size = int(found[1]), int(found[2] or found[1])
+    check_size(size)
+    return size
 
 
 def _names(columns: str | Sequence[str] | None) -> list[str] | None:

@@ -25,15 +25,16 @@ def evaluate(model: VAE, examples: Examples, index: np.ndarray, seed: int = 0) -
     generator = torch.Generator().manual_seed(seed)
     was_training = model.training
     model.eval()
-    sampled, at_mean = [], []
+    # Made before the loop: what is kept from each batch would cut the freed memory of the batch into pieces.
+    sampled, at_mean = torch.empty(2, len(index), dtype=torch.float64)
     for start in range(0, len(index), BATCH):
-        x = examples.batch(index[start : start + BATCH]).to(device)
+        here = slice(start, start + BATCH)
+        x = examples.batch(index[here]).to(device)
         posterior = model.encode(x)
         noise = standard_normal(posterior.mean.cpu(), generator).to(device)
-        sampled.append(squared_error(x, model.decode(posterior.draw(noise))).double().cpu())
-        at_mean.append(squared_error(x, model.decode(posterior.mean)).double().cpu())
+        sampled[here] = squared_error(x, model.decode(posterior.draw(noise)))
+        at_mean[here] = squared_error(x, model.decode(posterior.mean))
     model.train(was_training)
-    errors = torch.cat(sampled)
-    mean = errors.mean().item()
-    half = Z95 * errors.std().item() / math.sqrt(len(errors)) if len(errors) > 1 else math.inf
-    return HeldOut(mean, mean - half, mean + half, torch.cat(at_mean).mean().item(), len(errors))
+    mean = sampled.mean().item()
+    half = Z95 * sampled.std().item() / math.sqrt(len(sampled)) if len(sampled) > 1 else math.inf
+    return HeldOut(mean, mean - half, mean + half, at_mean.mean().item(), len(sampled))

@@ -41,8 +41,8 @@ def moments(examples: Examples, index: np.ndarray) -> Moments:
     total = torch.zeros(examples.shape, dtype=torch.float64)
     squares = torch.zeros(examples.shape, dtype=torch.float64)
     origin = examples.batch(index[:1])[0].double()  # an offset near the data keeps the variance exact
-    for chunk in np.array_split(index, max(1, len(index) // 500)):
-        x = examples.batch(chunk).double() - origin
+    for chunk in np.array_split(index, max(1, len(index) // 64)):
+        x = examples.batch(chunk).double().sub_(origin)
         total += x.sum(0)
         squares += x.square().sum(0)
     mean = total / len(index)

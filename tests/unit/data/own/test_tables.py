@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from narrows.data.own import tables
+from narrows.data.own import table_files, tables
 from narrows.data.own.tables import load_table
 from narrows.errors import NarrowsError
 
@@ -120,7 +120,7 @@ def test_one_column(save):
 
 
 def test_line_ends_within_fields_that_are_not_taken(save, monkeypatch):
-    monkeypatch.setattr(tables, "_BLOCK", 100)
+    monkeypatch.setattr(table_files, "_BLOCK", 100)
     path = save("text,a\n" + "".join(f'"many\nlines, ""{i}""",{i}\n' for i in range(500)))
     np.testing.assert_array_equal(read(path, ["a"])[1][:, 0], np.arange(500))
 
@@ -174,7 +174,7 @@ def test_integers_beyond_2_to_53_are_rounded(save, monkeypatch):
 
 
 def test_later_fields_may_be_floats(save, monkeypatch):
-    monkeypatch.setattr(tables, "_BLOCK", 100)
+    monkeypatch.setattr(table_files, "_BLOCK", 100)
     path = save("a,b\n" + "1,true\n" * 300 + "0.5,false\n")
     array = read(path)[1]
     assert array.shape == (301, 2)
@@ -215,7 +215,7 @@ def test_other_types_of_parquet_are_refused(save, values, said):
 
 
 def test_text_further_down_is_found_with_its_row(save, monkeypatch):
-    monkeypatch.setattr(tables, "_BLOCK", 100)
+    monkeypatch.setattr(table_files, "_BLOCK", 100)
     path = save("\n\nb,a\n" + "1,2\n\n" * 300 + "1,oops\n")
     assert refusal(path, ["a"]) == (
         ": column 'a' holds text, not numbers ('oops' in row 301); choose columns with --columns b"
@@ -344,7 +344,7 @@ def test_truncated_gzip(save, monkeypatch, cut, share):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_table_too_large_for_memory_is_cached(save, folder, monkeypatch, kind):
     monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", 0.0)
-    monkeypatch.setattr(tables, "_BLOCK", 100)
+    monkeypatch.setattr(table_files, "_BLOCK", 100)
     monkeypatch.setattr(tables, "CHUNK_BYTES", 1000)
     values = np.arange(600.0).reshape(300, 2)
     text = "a,b\n" + "".join(f"{a},{b}\n" for a, b in values)
