@@ -149,7 +149,7 @@ def test_options_that_do_nothing_are_refused(tmp_path, options, message):
 
 @pytest.mark.parametrize("size", ["64 by 48", "", "x64", "15", "16x257", 0])
 def test_sizes_that_are_none(tmp_path, size):
-    with pytest.raises(NarrowsError, match="image.size"):
+    with pytest.raises(NarrowsError, match=r"image.size"):
         load(tmp_path, image_size=size)
 
 

@@ -345,7 +345,7 @@ def test_truncated_gzip(save, monkeypatch, cut, share):
 def test_a_table_too_large_for_memory_is_cached(save, folder, monkeypatch, kind):
     monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", 0.0)
     monkeypatch.setattr(table_files, "_BLOCK", 100)
-    monkeypatch.setattr(tables, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(table_files, "CHUNK_BYTES", 1000)
     values = np.arange(600.0).reshape(300, 2)
     text = "a,b\n" + "".join(f"{a},{b}\n" for a, b in values)
     path = save(text if kind == "csv" else {"a": values[:, 0], "b": values[:, 1]}, f"t.{kind}")
