@@ -1,75 +1,272 @@
-"""How long a step takes, and what the gates cost: batches of 64, interleaved, best of several rounds.
+"""How long a step takes, what the gates cost, and how that compares with the plain way of writing it.
 
-    python benchmarks/step.py
+    make bench          # or: python benchmarks/step.py [--json FILE] [--quick]
 
-"fresh" gates are at their start (pi = 0.95), "settled" ones far from one half (pi = 0.999 or 0.001), where nearly no
-example needs the second decoder pass; before the first hit all gates are open and a step is a plain VAE's.
+Each subject lives in a process of its own, with its own allocator settings, and all are measured in turn, round after
+round, so that a busy machine disturbs all alike. Times are of a whole step with its data: gather the batch, forward,
+backward, update. Ratios are medians over the rounds, with their range.
+
+    settled     ours, gates at pi = 0.999 or 0.001, half of them open: a run after its first thousands of batches
+    fresh       ours, gates at their start, pi = 0.95: where most examples need the second decoder pass
+    plain       ours without gates and bound: a plain VAE, the same networks
+    literal     Algorithm 1 transcribed line by line (rivals/literal.py)
+    pythae      pythae's VAE in its own trainer (rivals/pythae_vae.py; pip install 'narrows[bench]')
+    sgemm       a product of two 2048 x 2048 matrices of floats: what the machine can do
 """
 
+import argparse
+import json
+import multiprocessing as mp
+import platform
+import statistics
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
 
-import torch
+import numpy as np
 
-from narrows.algorithm import Narrowing, draw_noise, make_optimiser
-from narrows.allocator import keep_memory
-from narrows.constraint import Geco
-from narrows.model import gated_vae
-from narrows.networks import NetworkConfig
-
-BATCH, N, ROUNDS, STEPS = 64, 10, 7, 10
-LOGITS = {"before the first hit": None, "settled gates": 1.0, "fresh gates": 0.42}
+N, BATCH = 10, 64
+IMAGES = 2_000
+SHAPES = {"64x64x1": (1, 64, 64), "64x64x3": (3, 64, 64), "28x28x1": (1, 28, 28)}
+SETTLED, FRESH = 1.0, 0.42  # logits: pi = sigmoid(7 * logit)
+GEMM = 2048
 
 
+@dataclass(frozen=True)
 class Subject:
-    """One model in one state of its gates, stepped again and again from the same gates."""
+    """What one process measures."""
 
-    def __init__(self, shape: tuple[int, ...], logit: float | None) -> None:
-        torch.manual_seed(0)
-        model = gated_vae(NetworkConfig("conv", shape, N))
-        self.narrowing = Narrowing(model, Geco(20.0))
-        self.optimiser = make_optimiser(self.narrowing)
-        self.generator = torch.Generator().manual_seed(0)
-        self.x = torch.rand(BATCH, *shape).contiguous(memory_format=torch.channels_last)
-        self.logit = logit
-        self.best = float("inf")
+    kind: str
+    shape: tuple[int, int, int] = (1, 64, 64)
+    n: int = N
+    batch: int = BATCH
 
-    def measure(self) -> float:
-        """Time some steps; return seconds a step."""
-        gates = self.narrowing.model.gates
+
+def images_of(shape: tuple[int, int, int]) -> np.ndarray:
+    """Return random images, (N, H, W, C) uint8."""
+    channels, height, width = shape
+    return np.random.default_rng(0).integers(0, 256, (IMAGES, height, width, channels), dtype=np.uint8)
+
+
+def logits_of(kind: str, n: int) -> Any:
+    """Return the gates' logits: fresh, or settled with half of them open."""
+    import torch
+
+    return torch.full((n,), FRESH) if kind == "fresh" else torch.where(torch.arange(n) % 2 == 0, SETTLED, -SETTLED)
+
+
+def ours(subject: Subject) -> Callable[[], None]:
+    """Return our step, with gates that start every step where they started."""
+    import torch
+
+    from narrows.algorithm import Narrowing, draw_noise, make_optimiser
+    from narrows.constraint import Geco
+    from narrows.data import ArrayExamples, Batches
+    from narrows.model import gated_vae
+    from narrows.networks import NetworkConfig
+
+    examples = ArrayExamples(images_of(subject.shape), subject.shape, 1 / 255)
+    batches = Batches(np.arange(IMAGES), subject.batch, seed=0)
+    narrowing = Narrowing(gated_vae(NetworkConfig("conv", subject.shape, subject.n)), Geco(20.0))
+    narrowing.hit.fill_(True)
+    logits = logits_of(subject.kind, subject.n)
+    optimiser = make_optimiser(narrowing)
+    generator = torch.Generator().manual_seed(0)
+
+    def step() -> None:
+        with torch.no_grad():
+            narrowing.model.gates.logits.copy_(logits)
+        x = examples.batch(batches.next())
+        loss, _ = narrowing(x, draw_noise(len(x), subject.n, generator))
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        narrowing.constraint.project()
+
+    return step
+
+
+def plain(subject: Subject) -> Callable[[], None]:
+    """Return the step of a plain VAE with our networks, data and optimiser."""
+    import torch
+
+    from narrows.data import ArrayExamples, Batches
+    from narrows.model import VAE, standard_normal
+    from narrows.networks import NetworkConfig, build
+    from narrows.objective import kl_elements, squared_error
+
+    examples = ArrayExamples(images_of(subject.shape), subject.shape, 1 / 255)
+    batches = Batches(np.arange(IMAGES), subject.batch, seed=0)
+    model = VAE(*build(NetworkConfig("conv", subject.shape, subject.n)))
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    generator = torch.Generator().manual_seed(0)
+
+    def step() -> None:
+        x = examples.batch(batches.next())
+        posterior = model.encode(x)
+        reconstruction = model.decode(posterior.draw(standard_normal(posterior.mean, generator)))
+        loss = (squared_error(x, reconstruction) + kl_elements(*posterior).sum(1)).mean()
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+
+    return step
+
+
+def make_run(subject: Subject) -> Callable[[int], None]:
+    """Return a function that runs some steps of a subject."""
+    import torch
+
+    torch.manual_seed(0)
+    if subject.kind in ("settled", "fresh", "plain"):
+        from narrows.allocator import keep_memory
+
+        keep_memory()
+        step = plain(subject) if subject.kind == "plain" else ours(subject)
+    elif subject.kind == "literal":
+        from rivals.literal import Literal
+
+        step = Literal(images_of(subject.shape), subject.n, logits_of("settled", subject.n), subject.batch).step
+    elif subject.kind == "pythae":
+        from rivals.pythae_vae import Pythae
+
+        return Pythae(images_of(subject.shape), subject.n, subject.batch).run
+    else:
+        a, b = torch.rand(2, GEMM, GEMM)
+
+        def step() -> None:
+            torch.mm(a, b)
+
+    def run(steps: int) -> None:
+        for _ in range(steps):
+            step()
+
+    return run
+
+
+def count_multiply_adds(shape: tuple[int, int, int]) -> int:
+    """Count those of one plain step, forward and backward: what a step with gates needs at least."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    torch.manual_seed(0)
+    step = plain(Subject("plain", shape))
+    with FlopCounterMode(display=False) as counter:
+        step()
+    return counter.get_total_flops() // 2
+
+
+def work(subject: Subject, pipe: Connection) -> None:
+    """A subject's process: build, then run as many steps as asked for and tell the time."""
+    run = make_run(subject)
+    while steps := pipe.recv():
         start = time.perf_counter()
-        for _ in range(STEPS):
-            with torch.no_grad():
-                self.narrowing.hit.fill_(self.logit is not None)
-                gates.logits.fill_(0.42 if self.logit is None else self.logit)
-                if self.logit == 1.0:
-                    gates.logits[N // 2 :] = -self.logit
-            loss, _ = self.narrowing(self.x, draw_noise(BATCH, N, self.generator))
-            loss.backward()
-            self.optimiser.step()
-            self.optimiser.zero_grad()
-            self.narrowing.constraint.project()
-        seconds = (time.perf_counter() - start) / STEPS
-        self.best = min(self.best, seconds)
-        return seconds
+        run(steps)
+        pipe.send((time.perf_counter() - start) / steps)
+
+
+def measure(subjects: dict[str, Subject], rounds: int, steps: int) -> dict[str, list[float]]:
+    """Return the seconds a step of every subject, one a round, measured in turn."""
+    context = mp.get_context("spawn")
+    pipes, processes = {}, []
+    for name, subject in subjects.items():
+        pipes[name], theirs = context.Pipe()
+        process = context.Process(target=work, args=(subject, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        pipes[name].send(steps)  # the first round warms up and does not count
+        pipes[name].recv()
+        processes.append(process)
+    times: dict[str, list[float]] = {name: [] for name in subjects}
+    for _ in range(rounds):
+        for name, pipe in pipes.items():
+            pipe.send(steps)
+            times[name].append(pipe.recv())
+    for pipe in pipes.values():
+        pipe.send(0)
+    for process in processes:
+        process.join()
+    return times
+
+
+def ratio(top: list[float], bottom: list[float]) -> dict[str, float]:
+    """Return the median of the ratios of two subjects, round by round, and their range."""
+    ratios = [a / b for a, b in zip(top, bottom, strict=True)]
+    return {"median": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
+
+
+def shown(r: dict[str, float]) -> str:
+    """A ratio as text."""
+    return f"{r['median']:.2f} ({r['low']:.2f} to {r['high']:.2f})"
+
+
+def compare(label: str, shape: tuple[int, int, int], rounds: int, steps: int, rivals: list[str]) -> dict[str, Any]:
+    """Measure everything on images of one shape, print it, and return it."""
+    kinds = ["settled", "fresh", "plain", *rivals, "sgemm"]
+    times = measure({kind: Subject(kind, shape) for kind in kinds}, rounds, steps)
+    best = {kind: 1e3 * min(t) for kind, t in times.items()}
+    print(f"\n### {label}, batch {BATCH}, n = {N}\n\n| | best ms | images/s |\n|---|---|---|")
+    for kind in kinds[:-1]:
+        print(f"| {kind} | {best[kind]:.1f} | {BATCH / best[kind] * 1e3:,.0f} |")
+    ratios = {
+        "settled / plain": ratio(times["settled"], times["plain"]),
+        "fresh / plain": ratio(times["fresh"], times["plain"]),
+        **{f"{rival} / settled": ratio(times[rival], times["settled"]) for rival in rivals},
+    }
+    for name, r in ratios.items():
+        print(f"| {name} | {shown(r)} | |")
+    needed = count_multiply_adds(shape)
+    gemm = [GEMM**3 / t for t in times["sgemm"]]
+    fraction = ratio([needed / t for t in times["settled"]], gemm)
+    print(f"| multiply-adds a step | {needed / 1e9:.2f} G | |")
+    print(f"| sgemm, multiply-adds a second | {max(gemm) / 1e9:.0f} G | |")
+    print(f"| settled / sgemm | {shown(fraction)} | |", flush=True)
+    return {"best ms": best, "ratios": ratios, "multiply-adds": needed, "settled / sgemm": fraction, "seconds": times}
+
+
+def sizes(rounds: int, steps: int) -> dict[str, Any]:
+    """Measure the step against the number of latents and the batch."""
+    latents, batches = (8, 64, 512), (16, 64, 256)
+    results: dict[str, Any] = {}
+    print("\n### Latent dimensions and batch: best ms a step (us an image), 64x64x1, settled\n")
+    print(f"| | {' | '.join(f'batch {b}' for b in batches)} |\n|---|{'---|' * len(batches)}")
+    for n in latents:
+        times = measure({str(b): Subject("settled", n=n, batch=b) for b in batches}, rounds, steps)
+        best = {b: 1e3 * min(times[str(b)]) for b in batches}
+        print(f"| n = {n} | {' | '.join(f'{best[b]:.1f} ({1e3 * best[b] / b:.0f})' for b in batches)} |", flush=True)
+        results[str(n)] = best
+    return results
 
 
 def main() -> None:
-    """Measure every shape and state, and print the medians of their ratios."""
-    keep_memory()
-    print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, batch {BATCH}")
-    for shape in ((1, 64, 64), (3, 64, 64), (1, 28, 28)):
-        subjects = {name: Subject(shape, logit) for name, logit in LOGITS.items()}
-        ratios: dict[str, list[float]] = {name: [] for name in subjects}
-        for _ in range(ROUNDS):
-            times = {name: subject.measure() for name, subject in subjects.items()}
-            for name, seconds in times.items():
-                ratios[name].append(seconds / times["before the first hit"])
-        for name, subject in subjects.items():
-            ordered = sorted(ratios[name])
-            print(
-                f"{'x'.join(map(str, shape)):9} {name:21} best {1000 * subject.best:6.1f} ms, "
-                f"ratio {ordered[ROUNDS // 2]:.2f} ({ordered[0]:.2f} to {ordered[-1]:.2f})"
-            )
+    """Measure, print Markdown, and write JSON if asked to."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write all times here")
+    parser.add_argument("--quick", action="store_true", help="few rounds: to see that it runs")
+    options = parser.parse_args()
+    rounds, steps = (2, 1) if options.quick else (9, 6)
+    rivals = ["literal"]
+    try:
+        import pythae  # noqa: F401
+
+        rivals.append("pythae")
+    except ImportError:
+        print("pythae is not installed (pip install 'narrows[bench]'): measured without it")
+    import torch
+
+    machine = (
+        f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    )
+    print(f"{machine}; {rounds} rounds of {steps} steps")
+    results: dict[str, Any] = {"machine": machine}
+    for label, shape in SHAPES.items():
+        results[label] = compare(label, shape, rounds, steps, rivals)
+    results["sizes"] = sizes(max(2, rounds // 2), steps)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":
