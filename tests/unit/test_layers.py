@@ -14,8 +14,9 @@ def plain_upsample_conv(x, weight, bias, factors):
 
 @pytest.mark.parametrize(("kernel", "factors"), [(3, (2, 2)), (2, (2, 2)), (3, (1, 2)), (3, (2, 1)), (3, (1, 1))])
 @pytest.mark.parametrize("size", [(1, 1), (4, 4), (7, 7), (3, 8)])
-def test_the_fast_upsampling_equals_the_plain_one(kernel, factors, size, generator):
-    layer = UpsampleConv(3, 5, kernel, factors).double()
+@pytest.mark.parametrize("outputs", [1, 3, 5])
+def test_the_fast_upsampling_equals_the_plain_one(kernel, factors, size, outputs, generator):
+    layer = UpsampleConv(3, outputs, kernel, factors).double()
     x = torch.randn(2, 3, *size, generator=generator, dtype=torch.float64, requires_grad=True)
     fast = layer(x)
     plain = plain_upsample_conv(x, layer.weight, layer.bias, factors)
