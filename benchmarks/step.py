@@ -109,7 +109,7 @@ def plain(subject: Subject) -> Callable[[], None]:
         posterior = model.encode(x)
         reconstruction = model.decode(posterior.draw(standard_normal(posterior.mean, generator)))
         loss = (squared_error(x, reconstruction) + kl_elements(*posterior).sum(1)).mean()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         optimiser.zero_grad()
 

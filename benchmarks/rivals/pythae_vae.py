@@ -3,6 +3,7 @@
 import logging
 import tempfile
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
@@ -49,8 +50,9 @@ class Pythae:
         )  # fmt: skip
         self.batch = batch
         self.data = torch.from_numpy(images).permute(0, 3, 1, 2).float().div(255).contiguous()
-        self.make = lambda data: BaseTrainer(model, BaseDataset(data, torch.zeros(len(data))), training_config=config)
-        self.trainer, self.steps = None, 0
+        self.make: Any = lambda x: BaseTrainer(model, BaseDataset(x, torch.zeros(len(x))), training_config=config)
+        self.trainer: Any = None
+        self.steps = 0
 
     def run(self, steps: int) -> None:
         """Train for an epoch of this many batches; the trainer for it is made when the number changes."""

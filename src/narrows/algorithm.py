@@ -104,8 +104,10 @@ class Narrowing(nn.Module):
         rows = differs.nonzero().flatten()
         other = error.clone()
         if len(rows):
-            first = pair.first.expand_as(z)[rows]
-            other[rows] = self._errors(x[rows], self.model.decode(z[rows], first, reuse=statistics))
+            with torch.inference_mode():
+                first = pair.first.expand_as(z)[rows]
+                again = self._errors(x[rows], self.model.decode(z[rows], first, reuse=statistics))
+            other[rows] = again
         return other
 
 

@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Statistics = list[tuple[Tensor, Tensor]]
-"""Batch means and inverse standard deviations of one pass, one pair a BatchNorm layer, in order."""
+Statistics = list[tuple[Tensor, ...]]
+"""What a first pass hands to a second, layer by layer: of BatchNorm the batch's mean and inverse standard deviation, of
+UpsampleConv its kernel."""
 
 
 class BatchNorm(nn.Module):
@@ -27,9 +28,7 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(channels))
         self.register_buffer("running_var", torch.ones(channels))
 
-    def forward(
-        self, x: Tensor, record: Statistics | None = None, reuse: tuple[Tensor, Tensor] | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, record: Statistics | None = None, reuse: tuple[Tensor, ...] | None = None) -> Tensor:
         """Normalise x, (batch, channels, height, width)."""
         if reuse is not None:
             mean, inverse_std = reuse
@@ -84,13 +83,16 @@ class UpsampleConv(nn.Module):
         kernel = self.weight.reshape(outputs * inputs, -1) @ self.taps.flatten(1)
         return kernel.view(outputs, inputs, *self.taps.shape[1:]).transpose(0, 1)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, record: Statistics | None = None, reuse: tuple[Tensor, ...] | None = None) -> Tensor:
         """(batch, inputs, h, w) -> (batch, outputs, 2h, 2w), with kept axes as they are, or 2s - 1 for 2 taps."""
         assert self.bias is not None
+        (kernel,) = reuse if reuse is not None else (self.kernel(),)
+        if record is not None:
+            record.append((kernel.detach(),))
         if self.few and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
-            result: Tensor = _FewChannels.apply(x, self.kernel(), self.bias)
+            result: Tensor = _FewChannels.apply(x, kernel, self.bias)  # type: ignore[no-untyped-call]
             return result
-        return F.conv_transpose2d(x, self.kernel(), self.bias, stride=self.factors, padding=1)
+        return F.conv_transpose2d(x, kernel, self.bias, stride=self.factors, padding=1)
 
 
 class _FewChannels(torch.autograd.Function):
@@ -127,8 +129,11 @@ def _few_channels(x: Tensor, kernel: Tensor) -> Tensor:
     torch.add(y[:, 2, :, :, :-1], y[:, 0, :, :, 1:], out=tall[:, :, :, :-1, 1])
     tall[:, :, :, 0, 0], tall[:, :, :, -1, 1] = y[:, 1, :, :, 0], y[:, 2, :, :, -1]
     wide = tall.view(batch, 4, outputs, 2 * height, width).permute(1, 0, 3, 4, 2)
-    out = x.new_empty(batch, 2 * height, width, 2, outputs)
+    image = torch.empty(
+        (batch, outputs, 2 * height, 2 * width), dtype=y.dtype, device=x.device, memory_format=torch.channels_last
+    )
+    out = image.permute(0, 2, 3, 1).view(batch, 2 * height, width, 2, outputs)
     torch.add(wide[1, :, :, 1:], wide[3, :, :, :-1], out=out[:, :, 1:, 0])
     torch.add(wide[2, :, :, :-1], wide[0, :, :, 1:], out=out[:, :, :-1, 1])
     out[:, :, 0, 0], out[:, :, -1, 1] = wide[1, :, :, 0], wide[2, :, :, -1]
-    return out.view(batch, 2 * height, 2 * width, outputs).permute(0, 3, 1, 2)
+    return image

@@ -126,7 +126,7 @@ class Encoder(nn.Module, ABC):
 class Decoder(nn.Module, ABC):
     """Anything from a latent vector to an example, whose first layer is the linear `stem`.
 
-    `record` and `reuse` carry batch statistics from one pass to another (see BatchNorm).
+    `record` and `reuse` carry batch statistics, and whatever else need not be made twice, from one pass to another.
     """
 
     stem: nn.Linear
@@ -208,8 +208,10 @@ class ConvDecoder(Decoder):
         """(batch, n) -> (batch, channels, height, width), before the sigmoid."""
         x = F.leaky_relu_(self.expand(F.leaky_relu_(self.stem(z), LEAK)), LEAK)
         x = x.view(len(x), *self.sizes[0], -1).permute(0, 3, 1, 2)
+        again = iter(reuse) if reuse is not None else None
         for i, (norm, conv) in enumerate(zip(self.norms, self.convs, strict=True)):
-            x = _cropped(conv(norm(x, record, reuse[i] if reuse is not None else None)), self.sizes[i + 1])
+            x = norm(x, record, next(again) if again else None)
+            x = _cropped(conv(x, record, next(again) if again else None), self.sizes[i + 1])
             if i + 1 < len(self.convs):
                 x = F.leaky_relu_(x, LEAK)
         return x
