@@ -11,10 +11,11 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from narrows.data.sets.shapes3d import FACTORS, SIZES, draw
+from narrows.data.sets.shapes3d import FACTORS, SIZES, Shapes3DExamples
+from narrows.data.sets.shapes3d import drawn as draw_all
 
 ROOT = Path(__file__).parents[1]
-SAMPLES = ROOT / "tests/unit/data/shapes3d_samples.npz"
+SAMPLES = ROOT / "tests/unit/data/sets/shapes3d_samples.npz"
 SHEET = ROOT / "docs/shapes3d.png"
 CHOSEN = (28, 3, 14, 44, 36, 10, 34, 5, 37, 7, 35, 43)
 
@@ -23,7 +24,9 @@ def main() -> None:
     """Draw the sheet and print its figures."""
     with np.load(SAMPLES) as file:
         true, factors = file["images"], file["factors"].astype(np.int64)
-    drawn = draw().bytes_of(np.ravel_multi_index(tuple(factors.T), SIZES))
+    examples = draw_all().examples
+    assert isinstance(examples, Shapes3DExamples)
+    drawn = examples.bytes_of(np.ravel_multi_index(tuple(factors.T), SIZES))
     difference = drawn.astype(np.float64) - true
     decibels = 10 * np.log10(255**2 / np.mean(difference**2, axis=(1, 2, 3)))
     print(f"{len(true)} images: PSNR {decibels.mean():.2f} dB on average, {decibels.min():.2f} dB at worst")

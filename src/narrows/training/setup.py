@@ -40,11 +40,11 @@ def moments(examples: Examples, index: np.ndarray) -> Moments:
     index = index[:: max(1, len(index) // MOMENT_EXAMPLES)]
     total = torch.zeros(examples.shape, dtype=torch.float64)
     squares = torch.zeros(examples.shape, dtype=torch.float64)
-    origin = examples.batch(index[:1])[0].double()  # an offset near the data keeps the variance exact
+    origin = examples.batch(index[:1])[0]  # an offset near the data keeps the variance exact
     for chunk in np.array_split(index, max(1, len(index) // 64)):
         x = examples.batch(chunk).double().sub_(origin)
         total += x.sum(0)
-        squares += x.square().sum(0)
+        squares += x.square_().sum(0)
     mean = total / len(index)
     variance = (squares / len(index) - mean.square()).clamp(min=0).sum().item()
     return Moments((mean + origin).float(), variance)

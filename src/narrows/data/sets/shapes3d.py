@@ -27,6 +27,7 @@ serve them all. What is kept is the number of each pixel's mixture (4 MB) and th
 """
 
 import colorsys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -34,6 +35,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from narrows.data.cache import cached_array
 from narrows.data.dataset import Data
 from narrows.data.factors import Factor, Factors, evenly, kinds
 
@@ -58,6 +60,7 @@ _SAMPLES = 3  # of a pixel, along each axis
 _COLOURS = np.array([colorsys.hsv_to_rgb(hue, 1, 1) for hue in _HUES], np.float32)
 _SKY = np.array([153, 226, 249], np.float32) / 255
 _GEOMETRIES = int(np.prod(SIZES[3:]))
+_FILE = "shapes3d-drawn-v1.npy"  # a change of the drawing rule needs a new version
 
 # Fitted to true images. Lengths are in units of which the back wall is 3.5 away from the object.
 _FIELD_OF_VIEW, _TILT = 0.7928, 0.0396  # radians; the camera looks a little down
@@ -112,13 +115,17 @@ class Shapes3DExamples:
 
 
 def drawn() -> Data:
-    """Return the whole set, drawn now (some seconds, 11 MB)."""
-    note = "drawn (no download), near the official set, not identical"
-    return Data("shapes3d", draw(), "unit", note=note, factors=Factors(FACTORS))
+    """Return the whole set, from the cache or drawn now (some seconds, 11 MB)."""
+    rows, where = cached_array(_FILE, (_PIXELS * _PIXELS,), np.uint16, draw, _GEOMETRIES + len(LAYERS))
+    maps = np.array(rows[:_GEOMETRIES])
+    amounts = rows[_GEOMETRIES:, : maps.max() + 1].T.astype(np.int16)
+    examples = Shapes3DExamples(maps, _palette(amounts / np.float32(_FINE)))
+    note = f"drawn (no download), near the official set, not identical, {where}"
+    return Data("shapes3d", examples, "unit", note=note, factors=Factors(FACTORS))
 
 
-def draw() -> Shapes3DExamples:
-    """Draw all geometries and colour all mixtures."""
+def draw() -> Iterator[np.ndarray]:
+    """Draw all geometries: their maps, one a row, and then a row for each layer with its amount in every mixture."""
     amounts = np.empty((*SIZES[3:], _PIXELS * _PIXELS, len(LAYERS)), np.int16)
     for orientation in range(SIZES[5]):
         for scale in range(SIZES[3]):
@@ -126,7 +133,10 @@ def draw() -> Shapes3DExamples:
                 mixture = draw_geometry(scale, shape, orientation)
                 amounts[scale, shape, orientation] = _rounded(mixture).reshape(-1, len(LAYERS))
     mixtures, maps = _distinct(amounts.reshape(-1, len(LAYERS)))
-    return Shapes3DExamples(maps.reshape(_GEOMETRIES, -1), _palette(mixtures / np.float32(_FINE)))
+    yield maps.reshape(_GEOMETRIES, -1)
+    layers = np.zeros((len(LAYERS), _PIXELS * _PIXELS), np.int16)
+    layers[:, : len(mixtures)] = mixtures.T
+    yield layers.astype(np.uint16)
 
 
 def draw_geometry(scale: int, shape: int, orientation: int) -> np.ndarray:
@@ -307,7 +317,7 @@ def _distinct(amounts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     for layer in range(len(LAYERS)):
         keys = 1024 * keys + (amounts[:, layer] + 512)  # each -512 to 511: ten bits
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-    assert len(first) <= np.iinfo(np.uint16).max
+    assert len(first) <= _PIXELS * _PIXELS, "the mixtures must fit into a row of the cached array"
     return amounts[first], number.astype(np.uint16)
 
 

@@ -7,6 +7,7 @@ import psutil
 import pytest
 import torch
 
+from narrows.data.sets import shapes3d
 from narrows.data.sets.shapes3d import FACTORS, LAYERS, SIZES, draw_geometry, drawn
 
 # 50 images of Shapes3D (Apache-2.0) without the official labels: "supplied" are factor indices that somebody inferred
@@ -15,8 +16,16 @@ SAMPLES = Path(__file__).with_name("shapes3d_samples.npz")
 
 
 @pytest.fixture(scope="module")
-def data():
-    return drawn()
+def data(tmp_path_factory):
+    """The whole set, drawn once into a cache of its own, and read back from there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NARROWS_CACHE", str(tmp_path_factory.mktemp("cache")))
+        first = drawn()
+        patch.setattr(shapes3d, "draw", None)
+        again = drawn()
+    np.testing.assert_array_equal(first.examples.maps, again.examples.maps)
+    np.testing.assert_array_equal(first.examples.palette, again.examples.palette)
+    return again
 
 
 def samples():
@@ -79,7 +88,7 @@ def test_factors_of_the_official_file():
 
 def test_data(data):
     assert (data.name, data.values, data.test, data.is_image) == ("shapes3d", "unit", None, True)
-    assert data.note == "drawn (no download), near the official set, not identical"
+    assert data.note.startswith("drawn (no download), near the official set, not identical, cached in ")
     assert len(data.examples) == 480_000
     assert data.factors.sizes == SIZES
     assert data.examples.maps.nbytes + data.examples.palette.nbytes < 20e6
