@@ -85,7 +85,7 @@ class Narrowing(nn.Module):
 
         if hit:  # lines 12 and 29: E1, and the estimated gradient of lambda' E
             other = self._second_errors(x, z.detach(), pair, error.detach(), statistics)
-            difference = ((other - error.detach()) * self.constraint.unit() * term.multiplier).sum(1)
+            difference = (self.constraint.in_units(other - error.detach()) * term.multiplier).sum(1)
             loss = loss + gates.surrogate(gates.gradient(difference, pair, self.estimator))
         return loss, record
 

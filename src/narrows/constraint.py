@@ -75,15 +75,13 @@ class Geco(nn.Module):
         """lambda', (m,)."""
         return F.softplus(self.raw).square()
 
-    def unit(self) -> Tensor:
-        """Return what one unit of error weighs in the constraint, (m,): 1, or scale / tau."""
-        if self.relative_scale is None:
-            return torch.ones_like(self.tolerance)
-        return self.relative_scale / self.tolerance
+    def in_units(self, error: Tensor) -> Tensor:
+        """Return differences of errors, (..., m), as the constraint weighs them: as they are, or times scale / tau."""
+        return error if self.relative_scale is None else error * (self.relative_scale / self.tolerance)
 
     def forward(self, error: Tensor) -> ConstraintTerm:
         """Take the batch's errors, (batch,) or (batch, m); in training also move the average."""
-        violation = (error.view(len(error), -1) - self.tolerance) * self.unit()
+        violation = self.in_units(error.view(len(error), -1) - self.tolerance)
         mean = violation.mean(0)
         if self.training:
             self._observe(mean_over_processes(mean.detach()))

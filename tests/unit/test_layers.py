@@ -17,7 +17,7 @@ def plain_upsample_conv(x, weight, bias, factors):
 @pytest.mark.parametrize("outputs", [1, 3, 5])
 def test_the_fast_upsampling_equals_the_plain_one(kernel, factors, size, outputs, generator):
     layer = UpsampleConv(3, outputs, kernel, factors).double()
-    x = torch.randn(2, 3, *size, generator=generator, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(9, 3, *size, generator=generator, dtype=torch.float64, requires_grad=True)
     fast = layer(x)
     plain = plain_upsample_conv(x, layer.weight, layer.bias, factors)
     assert fast.shape == plain.shape
