@@ -3,7 +3,7 @@
 A variational autoencoder is trained under one promise, "the reconstruction error stays at or below tau", and closes
 latent dimensions while it trains, as many as the promise allows. The reading order:
 
-     1  data         inputs: drawn sets, your own arrays; splits and batches
+     1  data         inputs: five sets, your own files, folders and arrays; splits and batches
      2  networks     encoders and decoders; cutting latent rows and columns
      3  gates        L0 gates: probability, the antithetic pair, ARM and DisARM
      4  model        VAE and GatedVAE; narrow() returns a new, smaller model
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from narrows.algorithm import make_optimiser as make_optimiser
     from narrows.constraint import Geco as Geco
     from narrows.constraint import GecoConfig as GecoConfig
+    from narrows.data import Data as Data
     from narrows.data import from_array as from_array
+    from narrows.data import from_dataset as from_dataset
     from narrows.data import load as load
     from narrows.errors import NarrowsError as NarrowsError
     from narrows.gates import L0Gates as L0Gates
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from narrows.model import GatedVAE as GatedVAE
     from narrows.model import gated_vae as gated_vae
     from narrows.model import load_model as load_model
+    from narrows.model import read_description as read_description
     from narrows.model import save_model as save_model
     from narrows.networks import NetworkConfig as NetworkConfig
     from narrows.runs import Result as Result
@@ -50,10 +53,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "narrows.algorithm": ("Narrowing", "Noise", "StepRecord", "draw_noise", "make_optimiser"),
     "narrows.constraint": ("Geco", "GecoConfig"),
-    "narrows.data": ("from_array", "load"),
+    "narrows.data": ("Data", "from_array", "from_dataset", "load"),
     "narrows.errors": ("NarrowsError",),
     "narrows.gates": ("L0Gates",),
-    "narrows.model": ("VAE", "GatedVAE", "gated_vae", "load_model", "save_model"),
+    "narrows.model": ("VAE", "GatedVAE", "gated_vae", "load_model", "read_description", "save_model"),
     "narrows.networks": ("NetworkConfig",),
     "narrows.runs": ("Result", "RunFolder"),
     "narrows.training.config": ("TrainConfig",),

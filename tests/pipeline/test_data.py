@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from narrows.cli import main
+from narrows.errors import NarrowsError
 from narrows.model import load_model, read_description
 from narrows.runs import RunFolder
 from narrows.training.config import TrainConfig
@@ -72,6 +73,33 @@ def test_a_run_on_a_table_is_resumed_with_its_columns(table, tmp_path):
     assert run(path, "--tau", 0.5, "--columns", "mass,length", "--out", out) == 0
     assert main(["resume", str(out), "--steps", "40"]) == 0
     assert json.loads(RunFolder(out).result.read_text())["steps"] == 40
+
+
+def test_changed_data_and_changed_names_are_found_out(table, tmp_path, capsys):
+    path, values = table
+    array = tmp_path / "a.npy"
+    np.save(array, values.astype(np.float32))
+    assert run(array, "--values", "any", "--tau", 1e15, "--out", tmp_path / "a") == 0
+    changed = values.astype(np.float32)
+    changed[7] += 1e6
+    np.save(array, changed)
+    assert main(["resume", str(tmp_path / "a"), "--steps", "40"]) == 2
+    assert "are not those this run was started with" in capsys.readouterr().err
+
+    assert run(path, "--tau", 0.5, "--out", tmp_path / "b") == 0
+    path.write_text(path.read_text().replace("length,time", "time,length"))
+    assert main(["resume", str(tmp_path / "b"), "--steps", "40"]) == 2
+    assert "are not those this run was started with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "setting", [{"columns": "a"}, {"image_size": "64"}, {"skip_broken": True}, {"source": "drawn"}]
+)
+def test_settings_for_files_are_refused_with_data_in_memory(tmp_path, setting):
+    config = TrainConfig(tau=1.0, n=2, width=2, batch=16, steps=2, **setting)
+    with pytest.raises(NarrowsError, match=f"{next(iter(setting))} is for data that narrows reads itself"):
+        train(config, tmp_path / "run", data=np.zeros((60, 3)))
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.fixture

@@ -59,8 +59,13 @@ def _as_numpy(array: object, name: str) -> np.ndarray:
             return array.detach().cpu().numpy()
         except (TypeError, RuntimeError):  # bfloat16 and sparse tensors have no numpy form
             raise dtype_error(name, f"{array.dtype} ({array.layout})") from None
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise NarrowsError(f"{name}: some values are masked; fill them in (array.filled) or leave those examples out")
     if not isinstance(array, np.ndarray):
-        raise NarrowsError(f"{name}: a {type(array).__name__} is not an array; pass a numpy array or a torch tensor")
+        raise NarrowsError(
+            f"{name}: a {type(array).__name__} is not an array; pass a numpy array, a torch tensor or Dataset, or what "
+            "narrows.load gives for a file"
+        )
     return np.asarray(array)
 
 
@@ -114,6 +119,16 @@ def _check_floats(array: np.ndarray, values: Values, name: str) -> None:
             f"{name}: values run from {low:.6g} to {high:.6g}, outside [0, 1]; "
             "rescale them, or allow any range with --values any (values='any' in Python)"
         )
+    _check_largest(low, high, name)
+
+
+def check_range(array: np.ndarray, name: str) -> None:
+    """Refuse finite values that single precision cannot square and sum."""
+    for _, chunk in _chunks(array):
+        _check_largest(float(chunk.min()), float(chunk.max()), name)
+
+
+def _check_largest(low: float, high: float, name: str) -> None:
     if max(-low, high) > LARGEST:
         raise NarrowsError(
             f"{name}: values run from {low:.6g} to {high:.6g}, "

@@ -6,7 +6,9 @@ time: each renames a good file, and the later one wins. Where nothing can be wri
 MEMORY_SHARE of the machine's memory is kept in memory instead.
 """
 
+import contextlib
 import os
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
@@ -51,6 +53,7 @@ def cached_array(
     reason = "cannot be read back"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _clear_away(path)
         with atomic_file(path) as file:
             _write(file, row, np.dtype(dtype), chunks())
         array = open_cached(path, row, np.dtype(dtype), count)
@@ -67,6 +70,14 @@ def cached_array(
         made[start : start + len(chunk)] = chunk
         start += len(chunk)
     return made, f"kept in memory, since {path} {reason}"
+
+
+def _clear_away(path: Path) -> None:
+    """Remove what processes that were killed while writing this file have left, if it is a day old."""
+    for part in path.parent.glob(f".{path.name}.*.part"):
+        with contextlib.suppress(OSError):
+            if time.time() - part.stat().st_mtime > 86_400:
+                part.unlink()
 
 
 def open_cached(path: Path, row: tuple[int, ...], dtype: np.dtype, count: int | None = None) -> np.ndarray | None:

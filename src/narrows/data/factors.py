@@ -55,6 +55,12 @@ class Factors:
 
     def of(self, index: np.ndarray) -> np.ndarray:
         """Return the factor indices of the examples at `index`: (len(index), factors) int64."""
+        index = np.atleast_1d(index)
+        count = int(np.prod(self.sizes)) if self.labels is None else len(self.labels)
+        if index.size and not (index.min() >= 0 and index.max() < count):
+            raise NarrowsError(
+                f"examples are numbered from 0 to {count - 1}; {index.min()} to {index.max()} are asked for"
+            )
         if self.labels is not None:
             return self.labels[index].astype(np.int64)
         return np.stack(np.unravel_index(index, self.sizes), axis=-1).astype(np.int64)
@@ -73,6 +79,6 @@ class Factors:
             raise NarrowsError(f"there is no factor {unknown.pop()!r}; the factors are {', '.join(self.names)}")
         chosen = [indices.get(name, 0) for name in self.names]
         for factor, i in zip(self.factors, chosen, strict=True):
-            if not 0 <= i < factor.size:
+            if not isinstance(i, (int, np.integer)) or not 0 <= i < factor.size:
                 raise NarrowsError(f"factor {factor.name} has values 0 to {factor.size - 1}; {i} is none of them")
         return int(np.ravel_multi_index(chosen, self.sizes))

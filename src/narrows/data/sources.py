@@ -13,6 +13,7 @@ hf:NAME, hf:NAME@CONFIG::COLUMN a set of the Hugging Face hub (hub.py)
 Pickled objects are never loaded: a pickle from a stranger runs code.
 """
 
+import csv
 import dataclasses
 import difflib
 import os
@@ -37,7 +38,9 @@ ENDINGS: dict[str, Kind] = {
     ".csv": "table",
     ".tsv": "table",
     ".csv.gz": "table",
+    ".tsv.gz": "table",
     ".parquet": "table",
+    ".pq": "table",
     ".h5": "hdf5",
     ".hdf5": "hdf5",
 }
@@ -56,7 +59,7 @@ def load(
     values: Values = "unit",
     *,
     origin: Literal["auto", "drawn", "official"] = "auto",
-    image_size: str | int | None = None,
+    image_size: str | int | tuple[int, int] | None = None,
     skip_broken: bool = False,
     columns: str | Sequence[str] | None = None,
     progress: Progress = silent,
@@ -64,11 +67,13 @@ def load(
     """Return the data that `source` names, see the table above.
 
     `values` "any" allows arrays beyond [0, 1]. `origin` chooses between the drawn and the official form of a set.
-    `image_size`, 64 or "48x64" (height x width), scales and crops images; `skip_broken` leaves out files that are no
-    images; `columns` takes these columns of a table, a list or "a,b,c".
+    `image_size`, 64, "48x64" or (48, 64) (height, width), scales and crops images; `skip_broken` leaves out files that
+    are no images; `columns` takes these columns of a table, a list or "a,b,c".
     """
     text = str(source)
     kind = _kind(text)
+    if origin not in ("auto", "drawn", "official"):
+        raise NarrowsError(f"origin={origin!r} is not known; use 'auto', 'drawn' or 'official'")
     given = {
         "source": origin != "auto",
         "image_size": image_size is not None,
@@ -111,14 +116,18 @@ def load(
 
 def absolute(source: str) -> str:
     """Make a file's or folder's path absolute, keeping `::key`, so that a run can be resumed from anywhere."""
-    if source in SETS or source.startswith(HUB):
+    if source in SETS:
         return source
+    if source.startswith(HUB):
+        folder, mark, column = source.removeprefix(HUB).partition("::")
+        whole = os.path.expanduser(folder)
+        return f"{HUB}{os.path.abspath(whole)}{mark}{column}" if os.path.isdir(whole) else source
     path, key = _path_and_key(source)
     return f"{path.absolute()}{'::' if key else ''}{key}" if os.path.exists(path) else source
 
 
 def _path_and_key(text: str) -> tuple[Path, str]:
-    file, _, key = text.partition("::")
+    file, _, key = (text, "", "") if os.path.exists(text) else text.partition("::")
     return Path(os.path.expanduser(file)), key
 
 
@@ -128,7 +137,9 @@ def _kind(text: str) -> Kind:
     if text.startswith(HUB):
         return "hub"
     path, key = _path_and_key(text)
-    if not os.path.exists(path):
+    if os.path.islink(path) and not os.path.exists(path):
+        raise NarrowsError(f"{text} is a link to something that is not there; mend the link")
+    if not text or not os.path.exists(path):
         raise _unknown(text)
     if path.is_dir():
         if key:
@@ -139,7 +150,7 @@ def _kind(text: str) -> Kind:
             return kind
     raise NarrowsError(
         f"{text}: files of this kind are not read (known: {', '.join(ENDINGS)}); "
-        f"save the array with numpy.save as {path.stem}.npy"
+        f"save a table as {path.stem}.csv, an array with numpy.save as {path.stem}.npy"
     )
 
 
@@ -160,7 +171,9 @@ def _near_files(text: str) -> list[str]:
     return [str(path.parent / name) for name in difflib.get_close_matches(path.name, beside, n=1)]
 
 
-def _size(image_size: str | int) -> tuple[int, int]:
+def _size(image_size: str | int | tuple[int, int]) -> tuple[int, int]:
+    if isinstance(image_size, tuple):
+        image_size = "x".join(map(str, image_size))
     found = re.fullmatch(r"(\d+)(?:x(\d+))?", str(image_size).strip().lower())
     if found is None:
         raise NarrowsError(f"--image-size {image_size!r} is not a size; give 64, or 48x64 for height x width")
@@ -172,9 +185,10 @@ def _size(image_size: str | int) -> tuple[int, int]:
 def _names(columns: str | Sequence[str] | None) -> list[str] | None:
     if columns is None:
         return None
-    names = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else list(columns)
-    if not all(names):
-        raise NarrowsError(f"--columns {columns!r} has an empty name; write them as a,b,c")
+    names = next(csv.reader([columns], skipinitialspace=True), []) if isinstance(columns, str) else columns
+    names = [str(name).strip() for name in names]
+    if not names or not all(names):
+        raise NarrowsError(f'--columns {columns!r} has an empty name; write them as a,b,"c, with a comma"')
     return names
 
 

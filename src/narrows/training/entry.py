@@ -73,6 +73,10 @@ def resume(
 
 def _data(config: TrainConfig, given: AnyData | None, display: Display) -> Data:
     """Return the data that were given, or else those that the settings name."""
+    reading = {"source": "auto", "image_size": None, "skip_broken": False, "columns": None}
+    for name, default in reading.items():
+        if given is not None and config.data == IN_MEMORY and getattr(config, name) not in (default, ""):
+            raise NarrowsError(f"{name} is for data that narrows reads itself; leave it out with data=..., or use load")
     if isinstance(given, Data):
         return given
     if isinstance(given, TorchDataset):

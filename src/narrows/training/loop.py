@@ -160,7 +160,8 @@ class Trainer:
         """Become the run that `state` was."""
         if state["fingerprint"] != self.fingerprint:
             raise NarrowsError(
-                f"the data {self.config.data} are not those this run was started with; nothing was changed"
+                f"the data {self.config.data} are not those this run was started with; nothing was changed: "
+                f"bring those back, or start a new run"
             )
         for name, value in to_dict(self.config).items():
             trained_with = state["config"].get(name, value)

@@ -24,7 +24,7 @@ RELATIVE = GecoConfig(relative_scale=1.0, highest=100.0)
 RELATIVE_AIM = 0.95
 """The constraint holds the error at its bound; the certificate needs the whole interval within tau (decision D18)."""
 MOMENT_EXAMPLES = 20_000
-FINGERPRINT_EXAMPLES = 64
+FINGERPRINT_EXAMPLES = 4_096
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
     if 0 < spread < 1e-4 * largest:
         raise NarrowsError(
             f"{data.name}: values around {largest:.4g} that vary by {spread:.2g} cannot be told apart well in single "
-            f"precision; subtract each column's mean first"
+            f"precision; subtract each column's mean first (a table's columns are, without --scaling none)"
         )
     size = "x".join(map(str, shape))
     if config.network == "conv" and not has_conv_plan(shape):
@@ -90,7 +90,7 @@ def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
     return replace(
         config,
         data=absolute(config.data),
-        source=data.origin or config.source,
+        source=data.origin or config.source if config.data in SETS else "auto",
         scaling=column_scaling(config, data),
         tau=tau,
         network=network,
@@ -149,9 +149,10 @@ def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:
 
 
 def fingerprint(data: Data) -> str:
-    """Return a digest of size, shape and some evenly spaced examples: the same data give the same."""
+    """Return a digest of size, shape, columns and up to 4,096 evenly spaced examples: the same data give the same."""
     examples = data.examples
     index = np.unique(np.linspace(0, len(examples) - 1, FINGERPRINT_EXAMPLES).astype(np.int64))
-    digest = hashlib.sha256(f"{len(examples)} {examples.shape}".encode())
-    digest.update(examples.batch(index).contiguous().numpy().tobytes())
+    digest = hashlib.sha256(f"{len(examples)} {examples.shape} {data.columns}".encode())
+    for start in range(0, len(index), 64):
+        digest.update(examples.batch(index[start : start + 64]).contiguous().numpy().tobytes())
     return digest.hexdigest()

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from narrows.data import ArrayExamples, Data
+from narrows.data.arrays import check_range
 from narrows.data.mapping import release
 from narrows.errors import NarrowsError
 
@@ -50,9 +51,11 @@ def measure_units(array: np.ndarray, index: np.ndarray, scaling: ColumnScaling) 
 
 def in_own_units(data: Data, index: np.ndarray, scaling: ColumnScaling) -> tuple[Data, Units | None]:
     """Return the data with every column in its own unit, measured on the rows of `index`, and those units."""
-    if scaling == "none":
-        return data, None
     examples = data.examples
+    if scaling == "none":
+        if data.columns and isinstance(examples, ArrayExamples):
+            check_range(examples.array, data.name)
+        return data, None
     if data.is_image or not isinstance(examples, ArrayExamples):
         raise NarrowsError(f"--scaling {scaling} is for vectors; {data.name} holds images: leave it out")
     stored = measure_units(examples.array, index, scaling)

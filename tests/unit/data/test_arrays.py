@@ -64,8 +64,15 @@ def test_other_dtypes_are_refused(dtype):
     assert "array.astype('float32')" in text
 
 
+def test_masked_values_are_refused():
+    array = np.ma.masked_array(np.ones((6, 2)), mask=np.eye(6, 2))
+    with pytest.raises(NarrowsError, match="mine: some values are masked; fill them in"):
+        from_array(array, name="mine")
+    assert len(from_array(np.ma.masked_array(np.ones((6, 2)))).examples) == 6
+
+
 def test_what_is_not_an_array_is_refused():
-    assert "a list is not an array; pass a numpy array or a torch tensor" in refusal([[1.0]])
+    assert "a list is not an array; pass a numpy array, a torch tensor or Dataset" in refusal([[1.0]])
 
 
 @pytest.mark.parametrize("tensor", [torch.zeros(3, 2, dtype=torch.bfloat16), torch.eye(3).to_sparse()])

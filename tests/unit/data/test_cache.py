@@ -106,6 +106,16 @@ def test_what_may_be_too_large_for_memory_is_refused_where_nothing_can_be_writte
         get()
 
 
+def test_what_killed_processes_left_is_cleared_away_after_a_day(folder):
+    folder.mkdir()
+    old, young = folder / f".{FILE}.abc.part", folder / f".{FILE}.xyz.part"
+    for part in (old, young):
+        part.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    get()
+    assert sorted(os.listdir(folder)) == sorted([young.name, FILE])
+
+
 def test_two_makers_at_once_both_end_well(folder):
     together = threading.Barrier(2, timeout=30)
     results = []

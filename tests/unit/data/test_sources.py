@@ -79,7 +79,7 @@ def test_unreadable_file(tmp_path, monkeypatch):
     assert "mine.npy: no permission to read it" in refusal(tmp_path / "mine.npy")
 
 
-KINDS = ".npy, .npz, .csv, .tsv, .csv.gz, .parquet, .h5, .hdf5"
+KINDS = ".npy, .npz, .csv, .tsv, .csv.gz, .tsv.gz, .parquet, .pq, .h5, .hdf5"
 NAMES = "dsprites, shapes3d, cars3d, mnist, cifar100"
 
 
@@ -94,7 +94,7 @@ def test_unknown_names(tmp_path):
 
 def test_other_files(tmp_path):
     (tmp_path / "table.xlsx").write_text("1,2")
-    assert f"files of this kind are not read (known: {KINDS}); save the array with numpy.save as table.npy" in refusal(
+    assert f"files of this kind are not read (known: {KINDS}); save a table as table.csv, an array with" in refusal(
         tmp_path / "table.xlsx"
     )
 
@@ -147,15 +147,36 @@ def test_options_that_do_nothing_are_refused(tmp_path, options, message):
     assert str(caught.value) == f"{message}{tmp_path / 'a.npy'} is none of them; leave it out"
 
 
-@pytest.mark.parametrize("size", ["64 by 48", "", "x64", "15", "16x257", 0])
+@pytest.mark.parametrize("size", [(16, 300), "64 by 48", "", "x64", "16x257", 0])
 def test_sizes_that_are_none(tmp_path, size):
     with pytest.raises(NarrowsError, match=r"image.size"):
         load(tmp_path, image_size=size)
 
 
+def test_links_to_nothing(tmp_path):
+    (tmp_path / "a.npy").symlink_to(tmp_path / "gone.npy")
+    assert refusal(tmp_path / "a.npy").endswith("a.npy is a link to something that is not there; mend the link")
+
+
+def test_a_path_may_hold_two_colons(tmp_path):
+    (tmp_path / "we::ird").mkdir()
+    np.save(tmp_path / "we::ird" / "a.npy", ARRAY)
+    assert load(tmp_path / "we::ird" / "a.npy").examples.shape == (3, 5, 7)
+
+
+def test_column_names_with_a_comma(tmp_path):
+    (tmp_path / "a.csv").write_text('"a,b",c,d\n1,2,3\n')
+    assert load(tmp_path / "a.csv", columns='d, "a,b"').columns == ("d", "a,b")
+
+
+def test_an_origin_that_is_none():
+    with pytest.raises(NarrowsError, match="origin='foo' is not known; use 'auto', 'drawn' or 'official'"):
+        load("dsprites", origin="foo")
+
+
 def test_empty_column_names(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(NarrowsError, match="has an empty name; write them as a,b,c"):
+    with pytest.raises(NarrowsError, match="has an empty name; write them as a,b,"):
         load(tmp_path / "a.csv", columns="a,,b")
 
 
@@ -164,5 +185,7 @@ def test_paths_become_absolute_and_names_stay(tmp_path, monkeypatch):
     np.save("a.npy", ARRAY)
     assert absolute("a.npy") == str(tmp_path / "a.npy")
     assert absolute("a.npy::x") == f"{tmp_path / 'a.npy'}::x"
+    (tmp_path / "mine").mkdir()
+    assert absolute("hf:./mine::image") == f"hf:{tmp_path / 'mine'}::image"
     for name in ("mnist", "hf:some/set::image", "gone.npy"):
         assert absolute(name) == name

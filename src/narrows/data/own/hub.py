@@ -64,10 +64,10 @@ def load_hub(
             examples = ArrayExamples(array, (array.shape[3], *array.shape[1:3]), 1 / 255)
             data = Data(name, examples, "unit")
         elif size:
-            raise NarrowsError(f"hf:{name}::{columns[0]} holds numbers, not images; leave out --image-size (size)")
+            raise NarrowsError(f"hf:{name}::{columns[0]} holds numbers, not images; leave out --image-size")
         else:
             array, where = _numbers(whole, columns, f"hub-{key}.npy", name, progress)
-            data = from_array(array, values, f"hf:{name}")
+            data = from_array(array, "any" if _nesting(feature) == 0 else values, f"hf:{name}")
         train = len(splits["train"])
         return dataclasses.replace(
             data,
@@ -84,6 +84,8 @@ def _parse(source: str) -> tuple[str, str | None, str]:
     whole, _, column = source.partition("::")
     if os.path.isdir(os.path.expanduser(whole)):
         return os.path.expanduser(whole), None, column
+    if whole.startswith((".", "/", "~")) and not os.path.isdir(os.path.expanduser(whole.rpartition("@")[0])):
+        raise NarrowsError(f"hf:{source}: there is no folder {whole}; give one, or the name of a set on the hub")
     name, config = whole.rsplit("@", 1) if "@" in whole else (whole, "")
     if not name:
         raise NarrowsError(f"hf:{source} has no name; write hf:NAME, hf:NAME@CONFIG or hf:NAME@CONFIG::COLUMN")

@@ -10,7 +10,7 @@ animations     the first frame
 bits           sixteen-bit greys are scaled to eight: round(v / 257)
 channels       one if every file is grey (modes 1, L, LA and 16 bits), else RGB; palettes and CMYK are converted
 transparency   is laid over black
-without size   all images have one height and width, each of 16 to 256 pixels
+without size   all images have one height and width, each of at most 256 pixels
 with size      scaled to cover (height, width) with a Lanczos filter, aspect kept, and the centre cut out; a JPEG
                more than twice as large is decoded at 1/2, 1/4 or 1/8, which is faster and costs no detail
 =============  =========================================================================================
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
-SMALLEST, LARGEST = 16, 256
+SMALLEST, LARGEST = 1, 256
 
 _VERSION = 1  # a change of the rules above needs a new one
 _CHUNK, _PIECE = 256, 16  # images written at a time; images a thread takes at a time
@@ -80,7 +80,7 @@ def load_images(
     )
     key = hashlib.sha256(repr((_VERSION, root, files, size, skip_broken)).encode()).hexdigest()[:24]
     array, skipped, where = cached_pictures(pictures, f"images-{key}", size, skip_broken, progress)
-    note = f"{len(array):,} images from {folder}"
+    note = f"{len(array):,} images from {folder}" + (f" (other files: {others:,})" if others else "")
     if left_out := len(files) - len(array):
         first = f", first {skipped[0]}" if skipped else ""
         note += f" ({left_out:,} broken left out{first})"
@@ -212,7 +212,7 @@ def _row(
     if size:
         return (*size, channels)
     (one, number), *rest = first.items()
-    advice = "bring all to one size with --image-size 64 (size=(64, 64) in Python)"
+    advice = "bring all to one size with --image-size 64 (image_size=64 in Python)"
     if rest:
         other, other_number = rest[0]
         raise NarrowsError(

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from narrows.data.arrays import LARGEST
 from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples
 from narrows.data.own.origin import file_digest, held
@@ -28,6 +27,8 @@ from narrows.errors import NarrowsError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_LARGEST = 1e100  # columns are standardised in double precision before anything else
 
 
 def load_table(path: Path, columns: Sequence[str] | None = None, progress: Progress = silent) -> Data:
@@ -104,11 +105,11 @@ def _rows(table: Table, places: Sequence[int], dtype: np.dtype, progress: Progre
             f"first in row {first[at]}{f' ({columns} columns miss some)' if columns > 1 else ''}; "
             "fill them in, or leave out those rows or columns"
         )
-    huge = np.flatnonzero(np.maximum(-low, high) > LARGEST)
+    huge = np.flatnonzero(np.maximum(-low, high) > _LARGEST)
     if len(huge):
         raise NarrowsError(
             f"{table.path}: column {names[huge[0]]!r} runs from {low[huge[0]]:.6g} to {high[huge[0]]:.6g}, "
-            f"more than single precision can square and sum ({LARGEST:.3g}); rescale it"
+            f"more than can be squared and summed ({_LARGEST:.3g}); rescale it"
         )
 
 

@@ -66,8 +66,13 @@ def open_set(chosen: NamedSet, origin: Origin = "auto", progress: Progress = sil
 def fetch_set(chosen: NamedSet, progress: Progress = silent) -> Data:
     """Return the official form of a set, downloaded and unpacked first where it is not cached."""
     if not chosen.is_unpacked():
-        for file in chosen.files:
-            fetch(file, chosen.folder, progress)
+        try:
+            for file in chosen.files:
+                fetch(file, chosen.folder, progress)
+        except NarrowsError as error:
+            if chosen.draw is None:
+                raise
+            raise NarrowsError(f"{error}; or have it drawn, with --source drawn") from None
     data = chosen.read(chosen.folder, progress)
     return replace(data, origin="official") if chosen.draw else data
 

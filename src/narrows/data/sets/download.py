@@ -150,6 +150,7 @@ class _Download:
             lock.release()
             with contextlib.suppress(OSError):
                 self.partial.rmdir()
+                self.folder.rmdir()  # both only if they are empty
 
     def _lock(self, path: Path) -> "BaseFileLock":
         from filelock import FileLock, Timeout
