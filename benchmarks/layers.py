@@ -27,7 +27,7 @@ def milliseconds(call: Callable[[], object]) -> float:
 
 
 def measure(name: str, layer: nn.Module, x: Tensor, taps: int, gemm: float) -> None:
-    """Print one layer's time and its share of the sgemm rate; an output takes `taps` products for each input channel."""
+    """Print one layer's time and its share of sgemm; an output takes `taps` products for each input channel."""
     y = layer(x)
     gradient = torch.randn_like(y)
     forward = milliseconds(lambda: layer(x))
