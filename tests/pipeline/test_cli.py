@@ -139,9 +139,9 @@ def test_help_does_not_load_torch():
     assert done.returncode == 0, done.stderr
 
 
-def test_a_terminal_gets_a_live_display(images, tmp_path):
+def in_a_terminal(*arguments: object) -> tuple[int, str]:
+    """Run the command on a terminal of its own; return its exit code and what the terminal got."""
     ours, theirs = pty.openpty()
-    arguments = ("train", images, "--tau", 30, "--steps", 40, "--out", tmp_path / "r", *SMALL)
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
     process = subprocess.Popen(command(*arguments), stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
@@ -155,10 +155,24 @@ def test_a_terminal_gets_a_live_display(images, tmp_path):
             break
         seen += piece
     os.close(ours)
-    assert process.wait() == 0
-    text = seen.decode(errors="replace")
+    return process.wait(), seen.decode(errors="replace")
+
+
+def test_a_terminal_gets_a_live_display(images, tmp_path):
+    code, text = in_a_terminal("train", images, "--tau", 30, "--steps", 40, "--out", tmp_path / "r", *SMALL)
+    assert code == 0
     for fact in ("of 40", "error", "tau 30", "open", "lambda", "hits", "batches/s"):
         assert fact in text
+
+
+def test_loading_that_fails_gives_the_terminal_back(tmp_path, monkeypatch):
+    """The bar of the loading hides the cursor; the error must find it shown again."""
+    monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "broken.png").write_bytes(b"no picture")
+    code, text = in_a_terminal("train", tmp_path / "pictures", "--tau", 30)
+    assert code == 2
+    assert text.rindex("\x1b[?25l") < text.rindex("\x1b[?25h") < text.index("narrows: error: ")
 
 
 def save(path: Path, array: object) -> str:

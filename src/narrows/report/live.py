@@ -72,9 +72,12 @@ class LiveDisplay(Display):
         """Move the bar of whatever is loading."""
         self.loads(what, done, total)
 
+    def loaded(self) -> None:
+        """Leave the bars on the screen."""
+        self.loads.close()
+
     def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
         """Print the header and start the bar."""
-        self.loads.close()
         self.config = config
         self.pace = Pace(step)
         self.console = Console(highlight=False, markup=False)

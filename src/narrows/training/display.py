@@ -10,6 +10,9 @@ class Display:
     def loading(self, what: str, done: int, total: int) -> None:
         """Data are being downloaded, drawn or decoded; total is 0 where it is not known."""
 
+    def loaded(self) -> None:
+        """Loading has ended, well or not."""
+
     def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
         """Training starts, or goes on, after `step` batches; `lines` say with what."""
 

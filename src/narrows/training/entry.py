@@ -83,12 +83,15 @@ def _data(config: TrainConfig, given: AnyData | None, display: Display) -> Data:
         return from_dataset(given, config.values, progress=display.loading)
     if given is not None:
         return from_array(given, config.values)
-    return load(
-        config.data,
-        config.values,
-        origin=config.source,
-        image_size=config.image_size,
-        skip_broken=config.skip_broken,
-        columns=config.columns,
-        progress=display.loading,
-    )
+    try:
+        return load(
+            config.data,
+            config.values,
+            origin=config.source,
+            image_size=config.image_size,
+            skip_broken=config.skip_broken,
+            columns=config.columns,
+            progress=display.loading,
+        )
+    finally:
+        display.loaded()
