@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from narrows._version import __version__
 from narrows.cli import main
@@ -169,6 +170,8 @@ def test_loading_that_fails_gives_the_terminal_back(tmp_path, monkeypatch):
     """The bar of the loading hides the cursor; the error must find it shown again."""
     monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "pictures").mkdir()
+    for i in range(600):
+        Image.new("L", (16, 16), i % 256).save(tmp_path / "pictures" / f"{i}.png")
     (tmp_path / "pictures" / "broken.png").write_bytes(b"no picture")
     code, text = in_a_terminal("train", tmp_path / "pictures", "--tau", 30)
     assert code == 2
