@@ -20,16 +20,26 @@ SHEET = ROOT / "docs/shapes3d.png"
 CHOSEN = (28, 3, 14, 44, 36, 10, 34, 5, 37, 7, 35, 43)
 
 
+def psnr(difference: np.ndarray) -> np.ndarray:
+    """Return the peak signal-to-noise ratio of each image, in decibels."""
+    decibels: np.ndarray = 10 * np.log10(255**2 / np.mean(difference**2, axis=(1, 2, 3)))
+    return decibels
+
+
 def main() -> None:
     """Draw the sheet and print its figures."""
     with np.load(SAMPLES) as file:
-        true, factors = file["images"], file["factors"].astype(np.int64)
+        true, factors, supplied = file["images"], file["factors"].astype(np.int64), file["supplied"].astype(np.int64)
     examples = draw_all().examples
     assert isinstance(examples, Shapes3DExamples)
     drawn = examples.bytes_of(np.ravel_multi_index(tuple(factors.T), SIZES))
     difference = drawn.astype(np.float64) - true
-    decibels = 10 * np.log10(255**2 / np.mean(difference**2, axis=(1, 2, 3)))
-    print(f"{len(true)} images: PSNR {decibels.mean():.2f} dB on average, {decibels.min():.2f} dB at worst")
+    decibels = psnr(difference)
+    as_they_came = psnr(examples.bytes_of(np.ravel_multi_index(tuple(supplied.T), SIZES)).astype(np.float64) - true)
+    gains = (decibels - as_they_came)[(factors != supplied).any(1)]
+    print(f"{len(true)} images: PSNR {decibels.mean():.1f} dB on average, {decibels.min():.1f} dB at worst")
+    print(f"with the factors as they came: {as_they_came.mean():.1f} dB and {as_they_came.min():.1f} dB")
+    print(f"{len(gains)} images with another scale: {gains.min():.1f} to {gains.max():.1f} dB nearer")
 
     rows = {"true": true, "drawn": drawn, "drawn - true": np.clip(128 + difference / 2, 0, 255).astype(np.uint8)}
     figure, axes = plt.subplots(len(rows), len(CHOSEN), figsize=(15, 4.6), layout="constrained")

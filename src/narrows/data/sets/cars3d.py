@@ -24,8 +24,8 @@ from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples
 from narrows.data.factors import Factor, Factors
 from narrows.data.progress import Progress, silent
-from narrows.data.sets.cifar100 import members, resized
 from narrows.data.sets.download import RemoteFile
+from narrows.data.sets.tarballs import members, resized
 from narrows.errors import NarrowsError
 
 FILES: tuple[RemoteFile, ...] = (

@@ -10,19 +10,12 @@ bytes: in cifar-100-binary.tar.gz, train.bin has 50,000 records and test.bin 10,
 Here they are one set: the training images first, then the test images, whose indices are `Data.test`. Images are
 upscaled with Pillow's bilinear filter, so that all sets of photographs and renderings have 64 x 64 pixels, and kept in
 the cache (737 MB) with their labels; once they are there, the archive is no longer needed.
-
-`members` and `resized` serve every set that comes as images in a .tar.gz.
 """
 
-import gzip
 import itertools
-import posixpath
-import tarfile
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import numpy as np
 
@@ -32,10 +25,8 @@ from narrows.data.examples import ArrayExamples
 from narrows.data.factors import Factor, Factors, kinds
 from narrows.data.progress import Progress, silent
 from narrows.data.sets.download import RemoteFile
+from narrows.data.sets.tarballs import members, resized
 from narrows.errors import NarrowsError
-
-if TYPE_CHECKING:
-    from PIL.Image import Resampling
 
 FILES: tuple[RemoteFile, ...] = (
     RemoteFile(
@@ -63,7 +54,6 @@ willow_tree wolf woman worm
 """
 FACTORS: tuple[Factor, ...] = (kinds("coarse", _COARSE.split()), kinds("fine", _FINE.split()))
 
-_BUFFER = 1 << 20
 _TRAIN, _TEST = "cifar-100-binary/train.bin", "cifar-100-binary/test.bin"
 _WORDS = {
     "cifar-100-binary/coarse_label_names.txt": FACTORS[0].words,
@@ -107,46 +97,6 @@ def read(folder: Path, progress: Progress = silent) -> Data:
         note=f"upscaled to {_SIDE} x {_SIDE}, {where}",
         factors=Factors(FACTORS, labelled),
     )
-
-
-@contextmanager
-def members(path: Path) -> Iterator[Iterator[tuple[str, int, IO[bytes]]]]:
-    """Open the .tar.gz at `path` as one pass over its plain files: name, size, and the file to read before the next.
-
-    Nothing is unpacked to disk. Any damage met on the way, up to the checksum at the very end, is a NarrowsError.
-    """
-    try:
-        with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|", bufsize=_BUFFER) as archive:
-            yield _plain_files(archive)
-            while stream.read(_BUFFER):
-                pass
-    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
-        raise NarrowsError(f"{path} cannot be read ({error.strerror}); check the path or fetch it again") from None
-    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
-        raise NarrowsError(f"{path}: the archive is damaged ({error}); delete it and fetch it again") from None
-
-
-def resized(images: np.ndarray, side: int, resample: "Resampling") -> np.ndarray:
-    """Return the images (N, H, W, 3) uint8 as (N, side, side, 3), exactly as Pillow resizes each alone.
-
-    Pillow filters along rows first, then along columns. So all images one below the other go through the first pass
-    at once, and all side by side through the second, without touching each other.
-    """
-    from PIL import Image
-
-    n, height, width, channels = images.shape
-    below = Image.fromarray(images.reshape(n * height, width, channels))
-    narrow = np.asarray(below.resize((side, n * height), resample)).reshape(n, height, side, channels)
-    beside = Image.fromarray(narrow.swapaxes(0, 1).reshape(height, n * side, channels))
-    small = np.asarray(beside.resize((n * side, side), resample)).reshape(side, n, side, channels)
-    return np.ascontiguousarray(small.swapaxes(0, 1))
-
-
-def _plain_files(archive: tarfile.TarFile) -> Iterator[tuple[str, int, IO[bytes]]]:
-    for member in archive:
-        file = archive.extractfile(member) if member.isfile() else None
-        if file is not None:
-            yield posixpath.normpath(member.name), member.size, file
 
 
 def _records(path: Path, what: str, progress: Progress) -> Iterator[np.ndarray]:

@@ -16,7 +16,7 @@ download:
 
 Its 21 numbers were fitted to 50 true images, which the drawn ones match with a PSNR of 32.0 dB on average and 28.8 dB
 at worst (docs/shapes3d.png). These images came with factors that had been inferred from their pixels; the scale of
-seven is taken one step lower here, where the match is better by 3 to 8 dB (as they came: 30.9 dB and 20.6 dB). The
+seven is taken one step lower here, where the match is better by 4.5 to 11.5 dB (as they came: 30.9 dB and 20.6 dB). The
 faint pattern on the true walls and floor is left out. So the set is near the official one, not identical: never
 compare it with a checksum.
 

@@ -8,7 +8,6 @@ import dataclasses
 import hashlib
 import os
 import shutil
-import subprocess
 import threading
 
 import numpy as np
@@ -191,28 +190,26 @@ def test_two_at_once(served):
     assert not [name for name in served.files() if "part" in name or name.endswith(".lock")]
 
 
-def test_a_full_disk(served, capsys):
-    """On a file system of 40 kB every set's first file, or what is made of it, finds no room."""
-    served.cache.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=40k", "narrows-test", str(served.cache)]
-    try:
-        mounted = subprocess.run(command, capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if mounted.returncode:
-        pytest.skip("mounting a small file system is not permitted here")
-    try:
-        code = served.get()
-        error = capsys.readouterr().err
-        if code == 0:  # small enough: MNIST's sample, which is kept as it came
-            served.assert_right()
-        else:
-            assert code == 2
-            assert error.count("\n") == 1
-            assert "no room for" in error
-            assert served.files() == []
-    finally:
-        subprocess.run(["umount", str(served.cache)], check=True)
+def test_a_full_disk(served, small_disk, monkeypatch, capsys):
+    """On a file system of 8 kB no set's first file finds room."""
+    served.cache = small_disk(8)
+    monkeypatch.setenv("NARROWS_CACHE", str(served.cache))
+    assert served.get() == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "no room for" in error
+    assert served.files() == []
+
+
+@pytest.mark.parametrize("served", ["dsprites", "cifar100"], indirect=True)
+def test_room_for_the_file_but_not_for_what_is_made_of_it(served, small_disk, monkeypatch, capsys):
+    """On 40 kB the download fits and the array does not: it is made in memory, and nothing half is left."""
+    served.cache = small_disk(40)
+    monkeypatch.setenv("NARROWS_CACHE", str(served.cache))
+    assert served.get() == 0
+    assert "kept in memory, since " in capsys.readouterr().out
+    served.assert_right()
+    assert not [name for name in served.files() if "part" in name]
 
 
 def test_what_can_be_drawn_is_drawn_and_says_so(tmp_path, monkeypatch):

@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 from narrows.data.sets import cifar100
-from narrows.data.sets.cifar100 import FACTORS, resized
+from narrows.data.sets.cifar100 import FACTORS
+from narrows.data.sets.tarballs import resized
 from narrows.errors import NarrowsError
 
 TRAIN, TEST = 7, 5
