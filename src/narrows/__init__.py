@@ -10,7 +10,10 @@ latent dimensions while it trains, as many as the promise allows. The reading or
      5  objective    reconstruction error, gated KL
      6  constraint   GECO: moving average, multiplier, tolerance
      7  algorithm    Algorithm 1: one step, in the paper's order
-     8  training     the loop, evaluation, checkpoints
+        monitor      the averaged weights' held-out error, each dimension's cost of removal
+        closing      when gates close and open again, when training ends
+        fast         the fast recipe: L0 first, KL second, under the same bound
+     8  training     the loop, the two recipes, the front, evaluation, checkpoints
      9  runs         the run folder's contract
     10  report       the answer in words, the curves, the live display
     11  cli          parse, dispatch, exit codes
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from narrows.algorithm import StepRecord as StepRecord
     from narrows.algorithm import draw_noise as draw_noise
     from narrows.algorithm import make_optimiser as make_optimiser
+    from narrows.closing import Closing as Closing
+    from narrows.closing import ClosingConfig as ClosingConfig
     from narrows.constraint import Geco as Geco
     from narrows.constraint import GecoConfig as GecoConfig
     from narrows.data import Data as Data
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from narrows.data import from_dataset as from_dataset
     from narrows.data import load as load
     from narrows.errors import NarrowsError as NarrowsError
+    from narrows.fast import Fast as Fast
     from narrows.gates import L0Gates as L0Gates
     from narrows.model import VAE as VAE
     from narrows.model import GatedVAE as GatedVAE
@@ -44,23 +50,29 @@ if TYPE_CHECKING:
     from narrows.model import read_description as read_description
     from narrows.model import save_model as save_model
     from narrows.networks import NetworkConfig as NetworkConfig
+    from narrows.runs import FrontFolder as FrontFolder
     from narrows.runs import Result as Result
     from narrows.runs import RunFolder as RunFolder
     from narrows.training.config import TrainConfig as TrainConfig
     from narrows.training.entry import resume as resume
     from narrows.training.entry import train as train
+    from narrows.training.front import resume_front as resume_front
+    from narrows.training.front import train_front as train_front
 
 _HOMES = {
     "narrows.algorithm": ("Narrowing", "Noise", "StepRecord", "draw_noise", "make_optimiser"),
+    "narrows.closing": ("Closing", "ClosingConfig"),
     "narrows.constraint": ("Geco", "GecoConfig"),
     "narrows.data": ("Data", "from_array", "from_dataset", "load"),
     "narrows.errors": ("NarrowsError",),
+    "narrows.fast": ("Fast",),
     "narrows.gates": ("L0Gates",),
     "narrows.model": ("VAE", "GatedVAE", "gated_vae", "load_model", "read_description", "save_model"),
     "narrows.networks": ("NetworkConfig",),
-    "narrows.runs": ("Result", "RunFolder"),
+    "narrows.runs": ("FrontFolder", "Result", "RunFolder"),
     "narrows.training.config": ("TrainConfig",),
     "narrows.training.entry": ("resume", "train"),
+    "narrows.training.front": ("resume_front", "train_front"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

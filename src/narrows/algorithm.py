@@ -5,8 +5,7 @@ a record of what happened, so that one module can be wrapped for several process
 inputs it is deterministic: all randomness comes in as `Noise`. docs/algorithm.md has every line beside the paper's.
 """
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -15,10 +14,19 @@ from narrows.constraint import Geco, mean_over_processes
 from narrows.gates import Estimator, GatePair, draw_uniform
 from narrows.layers import Statistics
 from narrows.model import GatedVAE
-from narrows.objective import gated_kl, kl_elements, squared_error
+from narrows.objective import Error, gated_kl, kl_elements, squared_error
 
-Error = Callable[[Tensor, Tensor], Tensor]
-"""(batch, *shape) twice -> (batch,), or (batch, m) for m bounds."""
+
+class Trainable(Protocol):
+    """An objective with a model and its bounds."""
+
+    @property
+    def model(self) -> GatedVAE:
+        """What is trained."""
+
+    @property
+    def constraint(self) -> nn.Module:
+        """What holds the multipliers."""
 
 
 class Noise(NamedTuple):
@@ -111,9 +119,9 @@ class Narrowing(nn.Module):
         return other
 
 
-def make_optimiser(narrowing: Narrowing, learning_rate: float = 1e-3) -> torch.optim.Adam:
-    """Adam: networks and gates descend, the multiplier ascends (decision D5)."""
+def make_optimiser(narrowing: Trainable, learning_rate: float = 1e-3) -> torch.optim.Adam:
+    """Adam: networks and gates descend, the multiplier, where it is learned, ascends (decision D5)."""
     descends = [p for p in narrowing.model.parameters() if p.requires_grad]
     ascends = list(narrowing.constraint.parameters())
     groups: list[dict[str, Any]] = [{"params": descends}, {"params": ascends, "maximize": True}]
-    return torch.optim.Adam(groups, lr=learning_rate, fused=True)
+    return torch.optim.Adam([group for group in groups if group["params"]], lr=learning_rate, fused=True)

@@ -18,8 +18,8 @@ from cyclopts.config import Dict
 from narrows._version import __version__
 from narrows.allocator import keep_memory
 from narrows.errors import NarrowsError
-from narrows.runs import RunFolder
-from narrows.training.config import TrainConfig, config_from_dict, read_config_file
+from narrows.runs import FrontFolder, RunFolder
+from narrows.training.config import PROMISES, TrainConfig, config_from_dict, read_config_file
 
 HELP = """How many latent dimensions does my data need?
 
@@ -27,11 +27,12 @@ narrows trains a variational autoencoder under one promise, "the error stays
 at or below tau", and closes latent dimensions while it trains, as many as the
 promise allows; they are cut out of the model that is saved.
 
-    narrows train                          built-in dSprites, as in the paper
-    narrows train my.npy --tau 20 --n 32   your array, table, folder of images
-    narrows data list                      the sets known by name
-    narrows show runs/my-1                 the answer again
-    narrows resume runs/my-1               go on after an interruption
+    narrows train                             built-in dSprites, tau = 20
+    narrows train my.npy --explained 0.95     your array, table, folder of images
+    narrows front my.npy --taus 5,10,20       the curve: dimensions against tau
+    narrows data list                         the sets known by name
+    narrows show runs/my-1                    the answer again
+    narrows resume runs/my-1                  go on after an interruption
 """
 
 DEFAULTS = TrainConfig()
@@ -55,7 +56,8 @@ def train(
     Examples:
 
         narrows train
-        narrows train my.npy --tau 20 --n 32
+        narrows train my.npy --explained 0.95
+        narrows train my.npy --as-good-as 10
         narrows train images.npz::faces --tau 40 --width 16 --out runs/faces
         narrows train photos/ --image-size 64 --tau 100 --n 64
         narrows train table.csv --columns height,weight,age --tau 0.2
@@ -81,6 +83,43 @@ def train(
 
 
 @app.command
+def front(
+    data: str | None = None,
+    /,
+    *,
+    taus: str,
+    out: Path | None = None,
+    settings: Annotated[TrainConfig, Parameter(name="*")] = DEFAULTS,
+) -> int:
+    """Find how many dimensions each of several tolerances needs, from one run: tightest first, then looser.
+
+    Examples:
+
+        narrows front digits.npy --taus 3,4,6,8,10,14,18,22,26,30 --n 32
+
+    Parameters
+    ----------
+    data
+        As for `narrows train`.
+    taus
+        The tolerances, separated by commas.
+    out
+        Folder for the front, new or empty; one run a tau goes into it. By default the next free runs/NAME-front-1, ...
+    """
+    from narrows.report.live import make_display
+    from narrows.training.front import train_front
+
+    settings = settings if data is None else replace(settings, data=data)
+    try:
+        numbers = [float(word) for word in taus.split(",")]
+    except ValueError:
+        raise NarrowsError(f"--taus must be numbers separated by commas, such as 3,4,6; it is {taus!r}") from None
+    _, folder = train_front(settings, numbers, out, display=make_display())
+    _tell_front(folder)
+    return 0
+
+
+@app.command
 def resume(run: Path, /, *, steps: int | None = None) -> int:
     """Go on with a stopped run, exactly as if it had not stopped.
 
@@ -93,7 +132,14 @@ def resume(run: Path, /, *, steps: int | None = None) -> int:
     """
     from narrows.report.live import make_display
     from narrows.training.entry import resume
+    from narrows.training.front import resume_front
 
+    if FrontFolder(run).about.exists():
+        if steps is not None:
+            raise NarrowsError("--steps is for single runs; a front ends by itself")
+        _, levels = resume_front(run, display=make_display())
+        _tell_front(levels)
+        return 0
     _, folder, passed = resume(run, steps, display=make_display())
     for line in passed:
         print(f"narrows: warning: {line}; the one before it was used", file=sys.stderr)
@@ -114,6 +160,10 @@ def show(run: Path, /, *, json: bool = False) -> int:
     """
     from narrows.report import words
 
+    if FrontFolder(run).about.exists():
+        front_folder = FrontFolder(run)
+        print(words.front_table(front_folder.read_results(), front_folder.read_about()["taus"]))
+        return 0
     folder = RunFolder(run)
     settings = config_from_dict(folder.read_config(), str(folder.config))
     result = folder.read_result()
@@ -195,6 +245,21 @@ def _tell(folder: RunFolder) -> None:
         print(f"figure: {figure}")
 
 
+def _tell_front(folder: FrontFolder) -> None:
+    """Draw the front and print its table and where everything is."""
+    from narrows.report.curves import draw_front
+    from narrows.report.live import is_first_process
+    from narrows.report.words import front_table
+
+    if not is_first_process():
+        return
+    results = folder.read_results()
+    print()
+    print(front_table(results, folder.read_about()["taus"]))
+    print(f"table:  {folder.table}")
+    print(f"figure: {draw_front(folder, results)}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Only as a program, not when called, it sets up the allocator."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
@@ -237,7 +302,13 @@ def _use_config_file(tokens: list[str]) -> None:
         if tokens[0] == "train" and name == "--config" and (equals or i + 1 < len(tokens)):
             path = Path(value if equals else tokens[i + 1])
             settings = {k: v for k, v in read_config_file(path).items() if v is not None}
+            if any(_names(token, promise) for token in tokens for promise in PROMISES):
+                settings = {k: v for k, v in settings.items() if k not in PROMISES}
             app["train"].config = (Dict({"train": settings}, source=str(path)),)
+
+
+def _names(token: str, setting: str) -> bool:
+    return token.partition("=")[0] == f"--{setting.replace('_', '-')}"
 
 
 if __name__ == "__main__":

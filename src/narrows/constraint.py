@@ -101,6 +101,61 @@ class Geco(nn.Module):
         self.raw.clamp_(self.lowest, self.highest)
 
 
+class SteeredBound(nn.Module):
+    """The fast recipe's bounds: relative, E / tau, with multipliers that are held and later steered, not learned.
+
+    Adam moves lambda at a fixed crawl whatever the violation. Steering moves 1 / lambda in proportion to the slack:
+
+        1 / lambda <- 1 / lambda + rate * clip(1 - E / target, -1, 1),          lambda at most where it started.
+
+    Why 1 / lambda: by rate-distortion the posterior's noise makes an error of tau / (2 lambda), whatever the data and
+    their unit (docs/algorithm.md). So the error is a straight line in 1 / lambda, and one rate suits all data; in
+    log lambda the same rate is too slow for one and swings for ever with another. `start` is far above where lambda
+    ends, so that while it is held, training is after the error and the KL term only keeps the latent space in shape.
+
+    Without a tolerance (None) the error is weighed against its own moving average: a plain VAE that wants the smallest
+    error it can have.
+    """
+
+    def __init__(self, tolerance: float | Sequence[float] | None, start: float = 20.0) -> None:
+        super().__init__()
+        self.bounded = tolerance is not None
+        bounds = torch.as_tensor(1.0 if tolerance is None else tolerance, dtype=torch.float32).reshape(-1).clone()
+        if len(bounds) == 0 or not torch.isfinite(bounds).all() or (bounds <= 0).any():
+            raise NarrowsError(f"tolerances must be numbers above 0; they are {tolerance}")
+        self.start = start
+        self.tolerance: Tensor
+        self.inverse: Tensor
+        self.started: Tensor
+        self.register_buffer("tolerance", bounds)
+        self.register_buffer("inverse", torch.full_like(bounds, 1 / start))
+        self.register_buffer("started", torch.tensor(self.bounded))
+
+    def multiplier(self) -> Tensor:
+        """Lambda, (m,)."""
+        return 1 / self.inverse
+
+    def forward(self, error: Tensor) -> ConstraintTerm:
+        """Take the batch's errors, (batch,) or (batch, m)."""
+        error = error.view(len(error), -1)
+        if not self.bounded and self.training:
+            self._follow(mean_over_processes(error.detach().mean(0)))
+        violation = error / self.tolerance - 1
+        multiplier = self.multiplier()
+        return ConstraintTerm(violation, multiplier, (multiplier * violation.mean(0)).sum())
+
+    @torch.no_grad()
+    def _follow(self, mean: Tensor) -> None:
+        moved = torch.where(self.started, torch.lerp(mean, self.tolerance, 0.99), mean)
+        self.tolerance.copy_(moved.clamp(min=1e-30))
+        self.started.fill_(True)
+
+    @torch.no_grad()
+    def steer(self, violation: Tensor, rate: float = 0.005) -> None:
+        """Move each multiplier by its own relative violation, (m,)."""
+        self.inverse.sub_(rate * violation.clamp(-1, 1)).clamp_(1 / self.start, 1e5)
+
+
 def inverse_multiplier(value: float) -> float:
     """Return the lambda for which softplus(lambda)^2 is this value."""
     return math.log(math.expm1(math.sqrt(value)))

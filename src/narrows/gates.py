@@ -15,12 +15,15 @@ which the pair agrees gets exactly zero. Each vector of the pair alone is a fair
 Randomness comes in by argument: nothing here draws a number except `draw_uniform`, from the generator it is given.
 """
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 Estimator = Literal["arm", "disarm"]
+SURE = 10.0
+"""A logit whose gate is open with a probability that rounds to 1."""
 
 
 class GatePair(NamedTuple):
@@ -60,6 +63,16 @@ class L0Gates(nn.Module):
     def kept(self) -> list[int]:
         """Return the indices of the open gates."""
         return self.hard().nonzero().flatten().tolist()
+
+    @torch.no_grad()
+    def close(self, gates: Sequence[int]) -> None:
+        """Close these gates for sure (pi = 0): the fast recipe decides, nothing is learned."""
+        self.logits[list(gates)] = -SURE
+
+    @torch.no_grad()
+    def open(self, gates: Sequence[int]) -> None:
+        """Open these gates for sure (pi = 1)."""
+        self.logits[list(gates)] = SURE
 
     def pair(self, u: Tensor) -> GatePair:
         """Return both gate vectors of u, (rows, n)."""

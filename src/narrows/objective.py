@@ -4,13 +4,40 @@ The unit of the error, everywhere: squared differences summed over all values of
 averages are over inputs. The paper says "MSE" and means this sum (dSprites 20, MNIST 10).
 """
 
+from collections.abc import Callable
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+Error = Callable[[Tensor, Tensor], Tensor]
+"""(batch, *shape) twice -> (batch,), or (batch, m) for m bounds."""
 
 
 def squared_error(x: Tensor, reconstruction: Tensor) -> Tensor:
     """E (lines 12 and 13): (batch, *shape) twice -> (batch,)."""
     return (reconstruction - x).square().flatten(1).sum(1)
+
+
+def absolute_error(x: Tensor, reconstruction: Tensor) -> Tensor:
+    """Absolute differences summed over one input's values: (batch, *shape) twice -> (batch,)."""
+    return (reconstruction - x).abs().flatten(1).sum(1)
+
+
+def cross_entropy(x: Tensor, reconstruction: Tensor) -> Tensor:
+    """Bernoulli cross-entropy in nats, summed over one input's values: (batch, *shape) in [0, 1] twice -> (batch,).
+
+    A value of x between 0 and 1 counts as a probability; its own entropy is then the least the error can be.
+    """
+    return F.binary_cross_entropy(reconstruction, x, reduction="none").flatten(1).sum(1)
+
+
+ERRORS: dict[str, Error] = {
+    "squared": squared_error,
+    "cross-entropy": cross_entropy,
+    "absolute": absolute_error,
+}
+"""The errors that have a name."""
 
 
 def kl_elements(mean: Tensor, log_std: Tensor) -> Tensor:

@@ -2,18 +2,21 @@
 
 config.json        every setting; usable again with `narrows train --config`
 metrics.csv        one row every `log_every` batches (`MetricRow`)
+decisions.csv      what the fast recipe closed, opened again, and when (`DecisionRow`)
+costs.csv          at the same batches each dimension's cost of removal, empty once it is closed (fast recipe)
 checkpoints/       all state, the last two; `narrows resume` continues from the newest good one
+plain/             with --as-good-as: the run of the plain VAE that set tau
+settled.ckpt       in a front: the state in which the size was found, from which the next tau goes on
 model.safetensors  the narrowed model with its description; loading it runs no code
 result.json        the answer and its certificate (`Result`); present when the run has ended
 curves.png, .svg   the paper's four curves
 """
 
 import contextlib
-import csv
-import io
 import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -50,9 +53,27 @@ class MetricRow:
     """The loss as the paper writes it, averaged."""
     seconds: float
     """Training time so far."""
+    watched: float = math.nan
+    """Held-out error of the averaged weights, as the fast recipe measures it on the way; nan for the paper's."""
 
 
+DECISION_COLUMNS = ("step", "action", "open", "error", "gates")
 COLUMNS = tuple("lambda" if f.name == "multiplier" else f.name for f in fields(MetricRow))
+
+
+@dataclass(frozen=True)
+class DecisionRow:
+    """One row of decisions.csv: what the fast recipe did after a batch, and why."""
+
+    step: int
+    action: str
+    """close, reopen, release (the size is found, the last phase begins) or end."""
+    open: int
+    """Gates open before it."""
+    error: float
+    """Held-out error of the averaged weights then, as a share of its target."""
+    gates: str
+    """Which gates, separated by spaces."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +97,27 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
+class Dimension:
+    """One latent dimension of the saved model, on test inputs."""
+
+    kept: int
+    """Which of the n it is."""
+    cost: float
+    """Cost of removal: how much the error rises when it is closed and nothing is trained on."""
+    kl: float
+    """KL of its posterior from the prior, averaged: what it says about an input, in nats."""
+    mean: float
+    """Mean of the aggregate posterior (over inputs and noise); the prior's is 0."""
+    std: float
+    """Its standard deviation; the prior's is 1."""
+
+    def gap(self) -> float:
+        """Return how far the aggregate posterior is from the prior: the KL of a normal with its mean and deviation."""
+        variance = max(self.std**2, 1e-30)
+        return 0.5 * (variance + self.mean**2 - 1 - math.log(variance))
+
+
+@dataclass(frozen=True)
 class Result:
     """The answer: how many dimensions, and what the model with that many does on the test split."""
 
@@ -85,8 +127,8 @@ class Result:
     """Latent dimensions of the saved model."""
     kept: list[int]
     """Which of the n they are."""
-    tau: float
-    """The promised bound on the error."""
+    tau: float | None
+    """The promised bound on the error; None for a plain VAE without one."""
     values: int
     """Values in one input; an error divided by this is the error per value."""
     heldout: HeldOut
@@ -109,6 +151,8 @@ class Result:
     """Training time in all, without loading data and the last test."""
     seed: int
     versions: dict[str, str]
+    dimensions: list[Dimension]
+    """The saved model's dimensions, in its order."""
 
     def to_json(self) -> str:
         """Return the text of result.json."""
@@ -121,7 +165,10 @@ class Result:
         for key in ("heldout", "validation"):
             numbers: dict[str, Any] = {name: float(number) for name, number in content[key].items()}
             content[key] = HeldOut(**{**numbers, "count": int(numbers["count"])})
-        return cls(**{**content, "tau": float(content["tau"]), "dims": int(content["dims"])})
+        dimensions = [Dimension(**one) for one in content["dimensions"]]
+        return cls(
+            **{**content, "dimensions": dimensions, "tau": _float_or_none(content["tau"]), "dims": int(content["dims"])}
+        )
 
 
 class RunFolder:
@@ -131,22 +178,26 @@ class RunFolder:
         self.path = Path(path)
         self.config = self.path / "config.json"
         self.metrics = self.path / "metrics.csv"
+        self.decisions = self.path / "decisions.csv"
+        self.costs = self.path / "costs.csv"
         self.result = self.path / "result.json"
         self.model = self.path / "model.safetensors"
         self.checkpoints = self.path / "checkpoints"
+        self.settled = self.path / "settled.ckpt"
+        self.plain = self.path / "plain"
         self.figure = self.path / "curves.png"
 
-    def create(self) -> None:
-        """Make the folder; one that has anything in it is never touched."""
+    def create(self, prepared: bool = False) -> None:
+        """Make the folder; one that has anything in it is never touched, unless we `prepared` it ourselves."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if any(self.path.iterdir()):
+            if any(self.path.iterdir()) and not prepared:
                 go_on = f", or continue that run with `narrows resume {self.path}`" if self.config.exists() else ""
                 raise NarrowsError(
                     f"the run folder {self.path} exists and is not empty: nothing is overwritten; choose another "
                     f"--out{go_on}"
                 )
-            self.checkpoints.mkdir()
+            self.checkpoints.mkdir(exist_ok=prepared)
         except OSError as error:
             raise NarrowsError(
                 f"cannot write the run folder {self.path}: {error.strerror}; choose another --out"
@@ -201,23 +252,23 @@ class RunFolder:
 
     def append_row(self, row: MetricRow) -> None:
         """Add one row to metrics.csv, with the header when it is the first."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        if not self.metrics.exists():
-            writer.writerow(COLUMNS)
-        writer.writerow(_format(value) for value in asdict(row).values())
-        with self.metrics.open("a") as file:
-            file.write(text.getvalue())
+        _append(self.metrics, COLUMNS, (_format(value) for value in asdict(row).values()))
+
+    def append_decision(self, row: DecisionRow) -> None:
+        """Add one row to decisions.csv."""
+        _append(self.decisions, DECISION_COLUMNS, (_format(value) for value in asdict(row).values()))
+
+    def append_costs(self, step: int, costs: list[float]) -> None:
+        """Add one row to costs.csv: the cost of removal of each dimension, empty where it has none."""
+        cells = ("" if math.isnan(cost) else f"{cost:.4g}" for cost in costs)
+        _append(self.costs, ["step", *map(str, range(len(costs)))], [str(step), *cells])
 
     def read_rows(self) -> list[MetricRow]:
         """Return the metrics so far; a half-written last line (a killed run) is left out."""
-        if not self.metrics.exists():
-            return []
         kinds = [f.type for f in fields(MetricRow)]
         rows = []
         try:
-            lines = self.metrics.read_text().split("\n")[1:-1]  # what follows the last newline is not a row
-            for line in lines:
+            for line in _lines(self.metrics):
                 cells = zip(kinds, line.split(","), strict=True)
                 rows.append(MetricRow(*(kind(cell) for kind, cell in cells)))  # type: ignore[operator]
         except (ValueError, OSError) as error:
@@ -226,15 +277,87 @@ class RunFolder:
             ) from None
         return rows
 
+    def read_decisions(self) -> list[DecisionRow]:
+        """Return the decisions so far; none for the paper's recipe."""
+        rows = []
+        for line in _lines(self.decisions):
+            step, action, opened, error, gates = line.split(",")
+            rows.append(DecisionRow(int(step), action, int(opened), float(error), gates))
+        return rows
+
     def truncate_rows(self, step: int, every: int) -> None:
         """Before going on from a checkpoint, drop the rows after its batch, and one that only the run's end made."""
         kept = [row for row in self.read_rows() if row.step <= step and row.step % every == 0]
         lines = [",".join(COLUMNS), *(",".join(_format(v) for v in asdict(row).values()) for row in kept)]
         write_atomic(self.metrics, "\n".join(lines) + "\n")
+        steps = {str(row.step) for row in kept}
+        _filter(self.costs, lambda first: first in steps)
+        _filter(self.decisions, lambda first: int(first) <= step)
 
 
-def _format(value: float | int) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.6g}"
+class FrontFolder:
+    """A front's files: front.json (taus and settings), front.csv (one line a tau), front.png, and one run a tau."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.about = self.path / "front.json"
+        self.table = self.path / "front.csv"
+        self.figure = self.path / "front.png"
+
+    def level(self, tau: float) -> RunFolder:
+        """Return the run of one tau."""
+        return RunFolder(self.path / f"tau-{tau:g}")
+
+    def read_about(self) -> dict[str, Any]:
+        """Return the taus and settings; fail clearly where there is no front."""
+        try:
+            about = json.loads(self.about.read_text())
+            return {"taus": [float(tau) for tau in about["taus"]], "config": dict(about["config"])}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise NarrowsError(f"{self.path} is no front: it has no readable front.json") from error
+
+    def read_results(self) -> list[Result]:
+        """Return the answers so far, tightest tau first."""
+        found = (self.level(tau).read_result() for tau in self.read_about()["taus"])
+        return [result for result in found if result is not None]
+
+    def write_table(self, results: list[Result]) -> None:
+        """Write front.csv anew."""
+        lines = ["tau,dims,met,error,low,high,steps,model"]
+        for r in results:
+            held = r.heldout
+            numbers = (f"{x:.6g}" for x in (held.error, held.low, held.high))
+            model = self.level(r.tau or 0).model.relative_to(self.path)
+            lines.append(",".join([f"{r.tau:g}", str(r.dims), str(r.met).lower(), *numbers, str(r.steps), str(model)]))
+        write_atomic(self.table, "\n".join(lines) + "\n")
+
+
+def _float_or_none(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _append(path: Path, header: Sequence[str], cells: Iterable[str]) -> None:
+    """Add one line to a .csv file, with the header when it is the first."""
+    with path.open("a") as file:
+        if file.tell() == 0:
+            file.write(",".join(header) + "\n")
+        file.write(",".join(cells) + "\n")
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the whole lines after the header: what follows the last newline is not a row."""
+    return path.read_text().split("\n")[1:-1] if path.exists() else []
+
+
+def _filter(path: Path, keep: Callable[[str], bool]) -> None:
+    """Keep only the rows whose first cell passes."""
+    if path.exists():
+        header = path.read_text().split("\n")[0]
+        write_atomic(path, "\n".join([header, *(r for r in _lines(path) if keep(r.split(",")[0]))]) + "\n")
+
+
+def _format(value: float | int | str) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def claim_run_path(parent: Path, stem: str) -> Path:

@@ -14,6 +14,7 @@ def small(**changes: object) -> list[str]:
     settings = {
         "threads": 1,
         "device": "cpu",
+        "recipe": "paper",
         "batch": 16,
         "n": 4,
         "width": 2,

@@ -1,5 +1,6 @@
 """The command line as a user meets it: a whole run, its folder, and every bad input with one clear line."""
 
+import dataclasses
 import json
 import os
 import pty
@@ -35,7 +36,7 @@ def test_a_run_leaves_everything_the_contract_names(finished):
     }  # fmt: skip
     lines = folder.metrics.read_text().splitlines()
     assert lines[0].split(",") == list(COLUMNS)
-    assert COLUMNS == ("step", "error", "gate_sum", "open", "lambda", "hits", "kl", "loss", "seconds")
+    assert COLUMNS == ("step", "error", "gate_sum", "open", "lambda", "hits", "kl", "loss", "seconds", "watched")
     assert [int(line.split(",")[0]) for line in lines[1:]] == [*range(7, 120, 7), 120]
     assert folder.figure.read_bytes().startswith(b"\x89PNG")
 
@@ -128,10 +129,11 @@ def test_version_and_help(capsys):
     assert main(["train", "--help"]) == 0
     text = capsys.readouterr().out
     for option in (
-        "tau", "n", "steps", "batch", "width", "recipe", "estimator", "seed", "out", "threads", "device", "config",
+        "tau", "tau-per-value", "explained", "as-good-as", "error", "patience", "n", "steps", "batch", "width",
+        "recipe", "estimator", "seed", "out", "threads", "device", "config",
     ):  # fmt: skip
         assert f"--{option}" in text
-    assert "narrows train my.npy --tau 20" in text
+    assert "narrows train my.npy --explained 0.95" in text
 
 
 def test_help_does_not_load_torch():
@@ -208,6 +210,19 @@ BAD_INPUT = {
     "tau negative": (lambda t: ["--tau", "-3"], "--tau must be a number above 0"),
     "tau nan": (lambda t: ["--tau", "nan"], "--tau must be a number above 0"),
     "tau text": (lambda t: ["--tau", "low"], "--tau"),
+    "two promises": (lambda t: ["--tau", "3", "--explained", "0.9"], "give one of --tau, --explained: each of them"),
+    "explained in percent": (lambda t: ["--explained", "95"], "between 0 and 1; it is 95; for 95% say 0.95"),
+    "explained of another error": (
+        lambda t: ["--explained", "0.9", "--error", "absolute"],
+        "--explained is about squared errors",
+    ),
+    "as good as nothing": (lambda t: ["--as-good-as", "0"], "--as-good-as must be at least 1; it is 0"),
+    "cross-entropy of any values": (
+        lambda t: [save(t / "x.npy", GOOD * 3), "--values", "any", "--error", "cross-entropy"],
+        "--error cross-entropy needs values in [0, 1]",
+    ),
+    "an estimator without sampling": (lambda t: ["--estimator", "disarm"], "--estimator disarm is for --recipe paper"),
+    "patience": (lambda t: ["--patience", "0"], "--patience must be a number above 0"),
     "n zero": (lambda t: ["--n", "0"], "--n must be at least 1; it is 0"),
     "steps zero": (lambda t: ["--steps", "0"], "--steps must be at least 1"),
     "batch zero": (lambda t: ["--batch", "0"], "--batch must be at least 1"),
@@ -254,7 +269,11 @@ def test_bad_input_gets_one_clear_line_and_exit_code_2(name, tmp_path, capsys):
     make, expected = BAD_INPUT[name]
     arguments = make(tmp_path)
     out = tmp_path / "out"
-    defaults = [] if any(a.startswith(("--tau", "--config")) for a in arguments) else ["--tau", "0.1"]
+    defaults = (
+        []
+        if any(a.startswith(("--tau", "--config", "--explained", "--as-good-as")) for a in arguments)
+        else ["--tau", "0.1"]
+    )
     code = main(["train", *arguments, *defaults, "--out", str(out)])
     captured = capsys.readouterr()
     assert code == 2
@@ -267,8 +286,9 @@ def test_bad_input_gets_one_clear_line_and_exit_code_2(name, tmp_path, capsys):
 def test_own_data_without_tau_says_what_a_sensible_one_is(tmp_path, capsys):
     assert main(["train", save(tmp_path / "x.npy", GOOD), "--out", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
-    assert "--tau is needed for x" in error
-    assert "decoding everything to the mean has an error of 0.5" in error
+    assert "what error is accepted? x needs --tau" in error
+    assert "decoding everything to the mean has a squared error of 0.5" in error
+    assert "--explained 0.95 is --tau 0.02" in error
     assert not (tmp_path / "out").exists()
 
 
@@ -344,6 +364,7 @@ def test_python_takes_arrays_and_numpys_numbers(tmp_path):
     import narrows
 
     config = narrows.TrainConfig(tau=np.float32(0.5), n=np.int64(3), steps=20, width=2, batch=16, device="cpu")
+    config = dataclasses.replace(config, recipe="paper")
     result, folder = narrows.train(config, tmp_path / "r", GOOD)
     assert result.n == 3
     result, *_ = narrows.resume(folder.path, steps=30, data=torch.from_numpy(GOOD))

@@ -9,13 +9,16 @@ import pytest
 
 from narrows.runs import RunFolder
 
-from .conftest import SMALL, run
+from .conftest import run, small
 
 
-def test_two_processes_train_the_same_model_as_one(tmp_path):
+@pytest.mark.parametrize("recipe", ["paper", "fast"])
+def test_two_processes_train_the_same_model_as_one(tmp_path, recipe):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "v.npy", rng.random((500, 3)) @ rng.random((3, 20)) / 3)
-    alone = run("train", tmp_path / "v.npy", "--tau", "0.2", "--steps", "60", "--out", tmp_path / "one", *SMALL)
+    alone = run(
+        "train", tmp_path / "v.npy", "--tau", "0.2", "--steps", "120", "--out", tmp_path / "one", *small(recipe=recipe)
+    )
     assert alone.returncode == 0, alone.stderr
     # The settings go by file: the launcher takes short options such as --n for its own.
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "narrows"]
@@ -29,6 +32,9 @@ def test_two_processes_train_the_same_model_as_one(tmp_path):
     for a, b in zip(one.read_rows(), two.read_rows(), strict=True):
         left, right = dataclasses.asdict(a), dataclasses.asdict(b)
         del left["seconds"], right["seconds"]
-        assert left == pytest.approx(right, rel=1e-3)
+        assert left == pytest.approx(right, rel=1e-3, nan_ok=True)
+    decided = one.read_decisions()
+    assert [d.action for d in decided] == (["close", "reopen", "release"] if recipe == "fast" else [])
+    assert [(d.step, d.action, d.gates) for d in decided] == [(d.step, d.action, d.gates) for d in two.read_decisions()]
     assert one.read_result().dims == two.read_result().dims
     assert one.read_result().heldout.error == pytest.approx(two.read_result().heldout.error, rel=1e-3)

@@ -5,11 +5,11 @@ import math
 import pytest
 
 from narrows.errors import NarrowsError
-from narrows.runs import HeldOut, MetricRow, Result, RunFolder, claim_run_path
+from narrows.runs import Dimension, HeldOut, MetricRow, Result, RunFolder, claim_run_path
 
 
 def row(step: int) -> MetricRow:
-    return MetricRow(step, 20.5, 9.25, 9, 0.125, 0.5, 1.5, -3.0, 12.0)
+    return MetricRow(step, 20.5, 9.25, 9, 0.125, 0.5, 1.5, -3.0, 12.0, 20.0)
 
 
 def test_rows_round_trip_and_are_truncated_to_a_batch(tmp_path):
@@ -46,6 +46,7 @@ def test_a_result_round_trips(tmp_path):
     result = Result(
         n=10, dims=2, kept=[1, 7], tau=20.0, values=4096, heldout=held, validation=held, best_error=19.0, best_dims=3,
         met=True, model="smallest that met tau", model_step=500, steps=1000, seconds=1.5, seed=0, versions={"a": "1"},
+        dimensions=[Dimension(1, 5.0, 2.0, 0.0, 1.0), Dimension(7, 4.5, 1.5, 0.25, 0.5)],
     )  # fmt: skip
     assert Result.from_json(result.to_json()) == result
 

@@ -1,14 +1,15 @@
 """The paper's four curves (its figure 1) from a run's metrics: error and tau, sum of pi, lambda, tolerance hits."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from narrows.runs import MetricRow, Result, RunFolder
+from narrows.runs import FrontFolder, MetricRow, Result, RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
 """Okabe and Ito's colours, told apart by colour-blind readers."""
 
 
@@ -24,7 +25,7 @@ def draw_curves(folder: RunFolder) -> Path | None:
     return folder.figure
 
 
-def four_curves(rows: list[MetricRow], tau: float, n: int, result: Result | None = None) -> "Figure":
+def four_curves(rows: list[MetricRow], tau: float | None, n: int, result: Result | None = None) -> "Figure":
     """Return the figure, not yet written; with the result, also its headline and where the saved model was taken."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FormatStrFormatter, LogFormatter, MaxNLocator, PercentFormatter
@@ -34,9 +35,13 @@ def four_curves(rows: list[MetricRow], tau: float, n: int, result: Result | None
     error, gates, multiplier, hits = figure.subplots(4, 1, sharex=True)
 
     error.plot(steps, [row.error for row in rows], color=BLUE, linewidth=1, label="training error")
-    error.axhline(tau, color=ORANGE, linestyle="--", linewidth=1.2, label=f"τ = {tau:g}")
-    error.set_ylim(0, max(_upper([row.error for row in rows]), 1.6 * tau))
-    error.set_ylabel("squared error\nper input")
+    watched = [row.watched for row in rows]
+    if not all(map(math.isnan, watched)):
+        error.plot(steps, watched, color=GREEN, linewidth=1.2, label="held-out error, averaged weights")
+    if tau is not None:
+        error.axhline(tau, color=ORANGE, linestyle="--", linewidth=1.2, label=f"τ = {tau:g}")
+    error.set_ylim(0, max(_upper([row.error for row in rows]), 1.6 * (tau or 0)))
+    error.set_ylabel("error\nper input")
 
     gates.plot(steps, [row.gate_sum for row in rows], color=BLUE, linewidth=1.2, label="sum of π")
     gates.plot(steps, [row.open for row in rows], color=GREY, linewidth=0.8, linestyle=":", label="open gates")
@@ -62,15 +67,39 @@ def four_curves(rows: list[MetricRow], tau: float, n: int, result: Result | None
         if result is not None:
             axis.axvline(result.model_step, color=GREY, linewidth=0.8)
     if result is not None:
-        verdict = "met" if result.met else "not met"
+        verdict = "" if tau is None else f", τ {tau:g} {'met' if result.met else 'not met'}"
         figure.suptitle(
-            f"{result.dims} of {result.n} dimensions; test error {result.heldout.error:.4g}, τ {tau:g} {verdict}"
+            f"{result.dims} of {result.n} dimensions; test error {result.heldout.error:.4g}{verdict}"
             f" (vertical line: the saved model)",
             fontsize=11,
         )
     for axis in (error, gates):
         axis.legend(loc="upper right", frameon=False, fontsize=9)
     return figure
+
+
+def draw_front(folder: FrontFolder, results: list[Result]) -> Path:
+    """Write front.png and front.svg: dimensions against tau; hollow points are promises not kept."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axis = figure.subplots()
+    taus, dims = [result.tau or 0.0 for result in results], [result.dims for result in results]
+    axis.step(taus, dims, where="post", color=BLUE, linewidth=1, alpha=0.5)
+    for tau, result in zip(taus, results, strict=True):
+        fill = BLUE if result.met else "white"
+        axis.plot(tau, result.dims, "o", color=BLUE, markerfacecolor=fill, markersize=6)
+        axis.annotate(str(result.dims), (tau, result.dims), (0, 7), textcoords="offset points", ha="center")
+    axis.set_xlabel("τ: accepted error per input")
+    axis.set_ylabel("latent dimensions")
+    axis.set_ylim(0, 1.15 * max([*dims, 1]))
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.grid(color="#dddddd", linewidth=0.6)
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(folder.figure, dpi=150)
+    figure.savefig(folder.figure.with_suffix(".svg"))
+    return folder.figure
 
 
 def _upper(errors: list[float]) -> float:

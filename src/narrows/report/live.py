@@ -1,9 +1,11 @@
 """Watching a run: a live line in a terminal, plain lines now and then anywhere else."""
 
 import contextlib
+import math
 import os
 import sys
 import time
+from typing import Literal
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -42,7 +44,7 @@ class PlainDisplay(Display):
     def row(self, row: MetricRow) -> None:
         """Print the row, if the last one is old enough."""
         speed = self.pace.tell(row.step)
-        self.waiting = f"batch {row.step:,} of {self.config.steps:,}: {facts(row, self.config)}, {speed}"
+        self.waiting = f"{batch_of(row.step, self.config.steps)}: {facts(row, self.config)}, {speed}"
         if time.monotonic() - self.last >= PLAIN_SECONDS:
             self.end()
 
@@ -84,20 +86,22 @@ class LiveDisplay(Display):
         for line in lines:
             self.console.print(line)
         self.bar = Progress(
-            TextColumn("batch {task.completed:,.0f} of {task.total:,.0f}"),
+            TextColumn("{task.fields[where]}"),
             BarColumn(bar_width=16),
             TaskProgressColumn(),
             TextColumn("{task.description}"),
             TimeRemainingColumn(),
             TextColumn("left"),
         )
-        self.task = self.bar.add_task("", total=config.steps, completed=step)
+        total = None if config.steps == "auto" else config.steps
+        self.task = self.bar.add_task("", total=total, completed=step, where=batch_of(step, config.steps))
         self.live = Live(Group(self.bar, Text("starting")), console=self.console)
         self.live.start()
 
     def row(self, row: MetricRow) -> None:
         """Move the bar."""
-        self.bar.update(self.task, completed=row.step, description=self.pace.tell(row.step))
+        where = batch_of(row.step, self.config.steps)
+        self.bar.update(self.task, completed=row.step, description=self.pace.tell(row.step), where=where)
         self.live.update(Group(self.bar, Text(facts(row, self.config))))
 
     def kept(self, step: int, dims: int, validation: HeldOut) -> None:
@@ -163,17 +167,21 @@ class Pace:
 
 def facts(row: MetricRow, config: TrainConfig) -> str:
     """Say how a run stands: error against tau, gates, multiplier, hits."""
-    return (
-        f"error {row.error:.4g} (tau {config.tau:g}), {row.open} of {config.n} open, lambda {row.multiplier:.3g}, "
-        f"hits {row.hits:.0%}"
-    )
+    bound = "" if config.tau is None else f" (tau {config.tau:g})"
+    error = f"error {row.error:.4g}" if math.isnan(row.watched) else f"held-out error {row.watched:.4g}"
+    return f"{error}{bound}, {row.open} of {config.n} open, lambda {row.multiplier:.3g}, hits {row.hits:.0%}"
+
+
+def batch_of(step: int, steps: int | Literal["auto"]) -> str:
+    """Say how far a run is."""
+    return f"batch {step:,}" if steps == "auto" else f"batch {step:,} of {steps:,}"
 
 
 def kept_line(step: int, dims: int, validation: HeldOut, config: TrainConfig) -> str:
     """Say which model was saved and why."""
     return (
         f"batch {step:,}: saved a model of {dims} dimensions, validation error {validation.error:.4g} "
-        f"(95% up to {validation.high:.4g}) <= tau {config.tau:g}"
+        f"(95% up to {validation.high:.4g})" + ("" if config.tau is None else f" <= tau {config.tau:g}")
     )
 
 

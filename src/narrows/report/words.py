@@ -1,9 +1,12 @@
 """The answer in words, with the certificate beside it."""
 
+import math
 import shlex
 
 from narrows.runs import HeldOut, MetricRow, Result, RunFolder
 
+MOST_COSTS = 12
+"""Shown at most."""
 SLACK = 0.9
 """Below this share of tau there is room for the gates to go on closing."""
 
@@ -12,11 +15,17 @@ def answer(result: Result) -> str:
     """Say what was found, in a few plain lines."""
     held, tau = result.heldout, result.tau
     lines = [_headline(result)]
+    against = "" if tau is None else f" against tau {tau:g}"
     lines.append(
-        f"on {held.count:,} test inputs: error {held.error:.4g} (95%: {held.low:.4g} to {held.high:.4g}) against "
-        f"tau {tau:g}; {held.error_at_mean:.4g} when decoding the mean"
+        f"on {held.count:,} test inputs: error {held.error:.4g} (95%: {held.low:.4g} to {held.high:.4g}){against}; "
+        f"{held.error_at_mean:.4g} when decoding the mean"
     )
-    lines.append(f"a value: {held.error / result.values:.3g} against {tau / result.values:.3g}")
+    against = "" if tau is None else f" against {tau / result.values:.3g}"
+    lines.append(f"a value: {held.error / result.values:.3g}{against}")
+    if result.dimensions:
+        costs = sorted((dimension.cost for dimension in result.dimensions), reverse=True)
+        shown = " ".join(f"{cost:.3g}" for cost in costs[:MOST_COSTS]) + (" ..." if len(costs) > MOST_COSTS else "")
+        lines.append(f"each dimension's cost of removal, in error: {shown}")
     minutes, seconds = divmod(round(result.seconds), 60)
     lines.append(
         f"{result.steps:,} batches in {minutes} min {seconds} s; the saved model is that of batch {result.model_step:,}"
@@ -26,6 +35,8 @@ def answer(result: Result) -> str:
 
 def _headline(result: Result) -> str:
     dimensions = "dimensions is" if result.dims == 1 else "dimensions are"
+    if result.tau is None:
+        return f"a plain VAE with {result.dims} dimension{'' if result.dims == 1 else 's'}"
     if result.met:
         return f"{result.dims} of {result.n} {dimensions} enough: tau is kept on data the model never saw"
     if result.model == "last":
@@ -53,7 +64,7 @@ def full_answer(result: Result, folder: RunFolder) -> str:
 
 def hint(result: Result, rows: list[MetricRow], folder: RunFolder) -> str | None:
     """Say so when training ended with room under tau, or between two sizes: the answer may not be the last word."""
-    if not rows or result.model == "last":
+    if not rows or result.model == "last" or result.tau is None or not math.isnan(rows[-1].watched):
         return None
     row = rows[-1]
     go_on = f"more batches may close more: narrows resume {shlex.quote(str(folder.path))} --steps {2 * result.steps}"
@@ -66,13 +77,24 @@ def hint(result: Result, rows: list[MetricRow], folder: RunFolder) -> str | None
     return None
 
 
-def progress(folder: RunFolder, steps: int, rows: list[MetricRow]) -> str:
+def progress(folder: RunFolder, steps: int | str, rows: list[MetricRow]) -> str:
     """Say where a run stands that has not ended."""
     go_on = f"go on with: narrows resume {shlex.quote(str(folder.path))}"
     if not rows:
         return f"{folder.path} has not ended and has no metrics yet; {go_on}"
     row = rows[-1]
-    return (
-        f"{folder.path} has not ended: batch {row.step:,} of {steps:,}, error {row.error:.4g}, "
-        f"{row.open} gates open; {go_on}"
-    )
+    of = "" if isinstance(steps, str) else f" of {steps:,}"
+    return f"{folder.path} has not ended: batch {row.step:,}{of}, error {row.error:.4g}, {row.open} gates open; {go_on}"
+
+
+def front_table(results: list[Result], taus: list[float]) -> str:
+    """Return one line a tau: dimensions, held-out error, and whether the promise is kept."""
+    lines = [f"{'tau':>8}  {'dims':>4}  {'test error (95%)':<28}  met"]
+    for result in results:
+        held = result.heldout
+        interval = f"{held.error:.4g} ({held.low:.4g} to {held.high:.4g})"
+        lines.append(f"{result.tau:>8g}  {result.dims:>4}  {interval:<28}  {'yes' if result.met else 'NO'}")
+    missing = len(taus) - len(results)
+    if missing:
+        lines.append(f"{missing} of {len(taus)} not done yet")
+    return "\n".join(lines)

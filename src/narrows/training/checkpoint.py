@@ -16,20 +16,25 @@ import torch
 from narrows.errors import NarrowsError
 from narrows.files import write_atomic
 
-MAGIC = b"narrows checkpoint 2\n"
+MAGIC = b"narrows checkpoint 3\n"
 KEEP = 2
 
 
 def save_checkpoint(folder: Path, step: int, state: dict[str, Any]) -> Path:
     """Write the state after `step` batches and remove all but the last two checkpoints."""
-    content = io.BytesIO()
-    torch.save(state, content)
-    payload = content.getvalue()
     path = folder / f"batch-{step:09d}.ckpt"
-    write_atomic(path, MAGIC + hashlib.sha256(payload).digest() + payload)
+    write_state(path, state)
     for old in list_checkpoints(folder)[:-KEEP]:
         old.unlink(missing_ok=True)
     return path
+
+
+def write_state(path: Path, state: dict[str, Any]) -> None:
+    """Write one state with its digest, whole or not at all."""
+    content = io.BytesIO()
+    torch.save(state, content)
+    payload = content.getvalue()
+    write_atomic(path, MAGIC + hashlib.sha256(payload).digest() + payload)
 
 
 def list_checkpoints(folder: Path) -> list[Path]:

@@ -11,13 +11,16 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from narrows.errors import NarrowsError
 
+PROMISES = ("tau", "tau_per_value", "explained", "as_good_as")
+"""The ways to say what error is accepted; a run has one."""
+COUNTS = ("as_good_as", "n", "steps", "batch", "width", "threads", "log_every", "eval_every", "checkpoint_every")
 SMALLEST, LARGEST = 1e-30, 1e30
 """Of tau: what single precision can work with."""
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Settings of one training run; the defaults are the paper's first experiment."""
+    """Settings of one training run."""
 
     data: str = "dsprites"
     """A set (`narrows data list`), a file (.npy .npz .csv .parquet .h5, FILE::key), a folder of images, or hf:NAME."""
@@ -32,27 +35,37 @@ class TrainConfig:
     scaling: Literal["auto", "none", "standard", "minmax"] = "auto"
     """Each column in its own standard deviation (standard) or range (minmax); auto: standard for tables."""
     tau: float | None = None
-    """The promise: squared error, summed over one input's values, averaged over inputs. dSprites: 20."""
-    n: int = 10
-    """Latent dimensions to start with; training closes what it can."""
-    steps: int = 50_000
-    """Batches to train."""
+    """The promise: the error, summed over one input's values, averaged over inputs. dSprites: 20."""
+    tau_per_value: float | None = None
+    """The same promise for the average value: tau divided by the number of values of one input."""
+    explained: float | None = None
+    """The same promise as for PCA: the share of the data's variance to keep, 0.95 for a tau of 5% of it."""
+    as_good_as: int | None = None
+    """The same promise by example: first train a plain VAE with this many dimensions; tau is its held-out error."""
+    error: Literal["squared", "cross-entropy", "absolute"] = "squared"
+    """What is promised: squared differences, Bernoulli cross-entropy (values in [0, 1]), or absolute differences."""
+    n: int | Literal["auto"] = "auto"
+    """Latent dimensions to start with; auto: 32, or as many as values; dSprites 10, twice those of --as-good-as."""
+    steps: int | Literal["auto"] = "auto"
+    """Batches to train; auto: until no more dimensions can be closed (fast), or the paper's 50,000."""
     batch: int = 64
     """Examples a batch, over all processes."""
-    recipe: Literal["paper"] = "paper"
-    """How gates and multiplier are driven: the paper's Algorithm 1."""
+    recipe: Literal["fast", "paper", "plain"] = "fast"
+    """fast: gates close by their cost of removal; paper: Algorithm 1; plain: no gates, a VAE with n dimensions."""
+    patience: float = 0.5
+    """fast: how long a closing may take to pay, as a share of the batches so far; more finds smaller models, later."""
     network: Literal["auto", "conv", "mlp"] = "auto"
     """auto: convolutions for images with sides of 16 to 256, fully connected for vectors and smaller images."""
     width: int = 32
     """Size of the networks: convolutions of 32, 32, 64, 64 channels; fully connected layers of 8 x width."""
     estimator: Literal["arm", "disarm"] = "arm"
-    """Gradient of the gates: the paper's ARM, or DisARM, which has less variance."""
+    """Gradient of the gates (paper): ARM, or DisARM, which has less variance."""
     gate_noise: Literal["example", "batch"] = "example"
-    """Whether each example draws its own gates or the whole batch shares one draw."""
+    """Whether each example draws its own gates (paper) or the whole batch shares one draw."""
     constraint: Literal["auto", "plain", "relative"] = "auto"
-    """plain: E - tau; relative: (E - tau) / tau, for any unit; auto: plain for the paper's five image sets."""
+    """plain: E - tau; relative: (E - tau) / tau, for any unit; auto: plain for the paper's recipe on its five sets."""
     aim: float | None = None
-    """Share of tau that training aims at, so that the promise holds on new data; by default 0.95, plain: 1."""
+    """Share of tau that training aims at, so that the promise holds on new data; fast measures what that takes."""
     values: Literal["unit", "any"] = "unit"
     """unit: values are in [0, 1] (or bytes); any: any finite values, standardised inside the model."""
     learning_rate: float = 1e-3
@@ -70,7 +83,7 @@ class TrainConfig:
     log_every: int = 50
     """Batches between rows of metrics.csv."""
     eval_every: int = 500
-    """Batches between looks at the validation split."""
+    """Batches between looks at the whole validation split, at least."""
     checkpoint_every: int = 1_000
     """Batches between checkpoints."""
 
@@ -78,7 +91,7 @@ class TrainConfig:
         """Return these settings with plain Python values; refuse what cannot be run, naming setting, rule and value."""
         kinds = get_type_hints(TrainConfig)
         values = {f.name: _plain(f.name, getattr(self, f.name), kinds[f.name]) for f in fields(self)}
-        for name in ("tau", "learning_rate"):
+        for name in ("tau", "tau_per_value", "learning_rate", "patience"):
             if values[name] is not None and not SMALLEST <= values[name] <= LARGEST:
                 raise NarrowsError(
                     f"{_option(name)} must be a number above 0 (from {SMALLEST:g} to {LARGEST:g}); "
@@ -86,13 +99,35 @@ class TrainConfig:
                 )
         if values["aim"] is not None and not 0 < values["aim"] <= 1:
             raise NarrowsError(f"--aim must be above 0 and at most 1; it is {values['aim']:g}")
-        for name in ("n", "steps", "batch", "width", "threads", "log_every", "eval_every", "checkpoint_every"):
-            if values[name] is not None and values[name] < 1:
+        if values["explained"] is not None and not 0 < values["explained"] < 1:
+            hint = (
+                f"; for {values['explained']:g}% say {values['explained'] / 100:g}" if values["explained"] > 1 else ""
+            )
+            raise NarrowsError(f"--explained must be between 0 and 1; it is {values['explained']:g}{hint}")
+        _check_promise(values)
+        for name in COUNTS:
+            if values[name] not in (None, "auto") and values[name] < 1:
                 raise NarrowsError(f"{_option(name)} must be at least 1; it is {values[name]}")
         for name in ("seed", "split_seed"):
             if not 0 <= values[name] < 2**63:
                 raise NarrowsError(f"{_option(name)} must be between 0 and 2^63; it is {values[name]}")
         return TrainConfig(**values)
+
+
+def _check_promise(values: dict[str, Any]) -> None:
+    """Refuse two promises, and settings that mean nothing for the recipe at hand."""
+    given = [name for name in PROMISES if values[name] is not None]
+    if len(given) > 1:
+        raise NarrowsError(f"give one of {', '.join(map(_option, given))}: each of them sets tau")
+    if values["explained"] is not None and values["error"] != "squared":
+        raise NarrowsError(f"--explained is about squared errors; give --tau for --error {values['error']}")
+    if values["recipe"] == "paper":
+        return
+    for name, default in (("estimator", "arm"), ("gate_noise", "example")):
+        if values[name] != default:
+            raise NarrowsError(f"{_option(name)} {values[name]} is for --recipe paper: here gates are not sampled")
+    if values["constraint"] == "plain":
+        raise NarrowsError("--constraint plain is for --recipe paper: here the constraint is always relative")
 
 
 def _option(name: str) -> str:
@@ -101,6 +136,10 @@ def _option(name: str) -> str:
 
 def _plain(name: str, value: Any, kind: Any) -> Any:
     """Return the value as an int, float or str of the setting's kind; numpy's numbers count as numbers."""
+    if name in ("n", "steps"):
+        if value == "auto":
+            return value
+        kind = int
     allowed = get_args(kind)
     if type(None) in allowed:
         if value is None:

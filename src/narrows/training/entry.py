@@ -12,9 +12,10 @@ from narrows.data import Data, from_array, from_dataset, load
 from narrows.errors import NarrowsError
 from narrows.runs import Result, RunFolder, claim_run_path
 from narrows.training.checkpoint import load_newest
-from narrows.training.config import TrainConfig, config_from_dict
+from narrows.training.config import TrainConfig, config_from_dict, to_dict
 from narrows.training.display import Display
 from narrows.training.loop import Trainer
+from narrows.training.signals import Interrupted
 
 IN_MEMORY = "(an array in memory)"
 AnyData = Data | np.ndarray | torch.Tensor | TorchDataset[Any]
@@ -37,7 +38,12 @@ def train(
     display = display or Display()
     if data is not None:
         config = replace(config, data=IN_MEMORY)
-    data = _data(config, data, display)
+    data = load_data(config, data, display)
+    if config.as_good_as is not None:
+        folder = RunFolder(out or claim_run_path(Path("runs"), data.name))
+        folder.create()
+        folder.write_config(to_dict(config))
+        return _train_as_good_as(config, folder, data, display), folder
     trainer = Trainer(config, data, display)
     if out is None and trainer.accelerator.is_main_process:
         out = claim_run_path(Path("runs"), data.name)
@@ -60,18 +66,42 @@ def resume(
     if data is None and config.data == IN_MEMORY:
         raise NarrowsError(f"{out} was trained on an array in memory: resume it from Python, with data=...")
     if steps is not None:
+        if config.steps == "auto" and folder.read_result() is not None:
+            raise NarrowsError(
+                f"{out} ended by itself: there is nothing to go on with; a new run with more --patience may"
+            )
         config = replace(config, steps=steps).checked()
+    if config.as_good_as is not None:
+        display = display or Display()
+        return _train_as_good_as(config, folder, load_data(config, data, display), display), folder, []
     done = folder.read_result()
-    if done is not None and done.steps == config.steps and folder.model.exists():
+    if done is not None and (config.steps in ("auto", done.steps)) and folder.model.exists():
         return done, folder, []
     state, passed = load_newest(folder.checkpoints)
-    if config.steps < state["step"]:
+    if config.steps != "auto" and config.steps < state["step"]:
         raise NarrowsError(f"--steps {config.steps} is less than the {state['step']} batches this run has done")
     display = display or Display()
-    return Trainer(config, _data(config, data, display), display).continue_in(folder, state), folder, passed
+    return Trainer(config, load_data(config, data, display), display).continue_in(folder, state), folder, passed
 
 
-def _data(config: TrainConfig, given: AnyData | None, display: Display) -> Data:
+def _train_as_good_as(config: TrainConfig, folder: RunFolder, data: Data, display: Display) -> Result:
+    """Train a plain VAE in plain/ (or go on with it), then the narrow one that must be as good on held-out data."""
+    assert config.as_good_as is not None
+    dims = config.as_good_as
+    plain = replace(config, recipe="plain", as_good_as=None, n=dims)
+    try:
+        if RunFolder(folder.plain).config.exists():
+            reference, _, _ = resume(folder.plain, data=data, display=display)
+        else:
+            reference, _ = train(plain, folder.plain, data, display)
+    except Interrupted as stopped:
+        raise Interrupted(stopped.step, folder.path, stopped.number) from None
+    n = 2 * dims if config.n == "auto" else config.n
+    narrow = replace(config, as_good_as=None, tau=reference.validation.error, n=n)
+    return Trainer(narrow, data, display).start_in(folder, prepared=True)
+
+
+def load_data(config: TrainConfig, given: AnyData | None, display: Display) -> Data:
     """Return the data that were given, or else those that the settings name."""
     reading = {"source": "auto", "image_size": None, "skip_broken": False, "columns": None}
     for name, default in reading.items():

@@ -7,16 +7,18 @@ import torch
 
 from narrows.data import Examples
 from narrows.model import VAE, standard_normal
-from narrows.objective import squared_error
-from narrows.runs import HeldOut
+from narrows.objective import Error, kl_elements, squared_error
+from narrows.runs import Dimension, HeldOut
 
 BATCH = 250
+COST_DECODES = 40_000
+"""Decodings that the costs of removal may take, about."""
 Z95 = 1.959964
 """Half width of a 95% interval, in standard errors."""
 
 
 @torch.no_grad()
-def evaluate(model: VAE, examples: Examples, index: np.ndarray, seed: int = 0) -> HeldOut:
+def evaluate(model: VAE, examples: Examples, index: np.ndarray, seed: int = 0, error: Error = squared_error) -> HeldOut:
     """Measure a model on the examples of `index`. The noise is drawn anew from `seed`: same model, same numbers.
 
     The interval is the normal one of a mean over independent inputs: mean +- 1.96 standard deviations / sqrt(count).
@@ -32,9 +34,42 @@ def evaluate(model: VAE, examples: Examples, index: np.ndarray, seed: int = 0) -
         x = examples.batch(index[here]).to(device)
         posterior = model.encode(x)
         noise = standard_normal(posterior.mean.cpu(), generator).to(device)
-        sampled[here] = squared_error(x, model.decode(posterior.draw(noise)))
-        at_mean[here] = squared_error(x, model.decode(posterior.mean))
+        sampled[here] = error(x, model.decode(posterior.draw(noise)))
+        at_mean[here] = error(x, model.decode(posterior.mean))
     model.train(was_training)
     mean = sampled.mean().item()
     half = Z95 * sampled.std().item() / math.sqrt(len(sampled)) if len(sampled) > 1 else math.inf
     return HeldOut(mean, mean - half, mean + half, at_mean.mean().item(), len(sampled))
+
+
+@torch.no_grad()
+def describe_dimensions(
+    model: VAE, examples: Examples, index: np.ndarray, seed: int = 0, error: Error = squared_error
+) -> list[Dimension]:
+    """Measure each dimension of a model on up to 2,000 evenly spaced examples, fewer if it has many."""
+    count = max(BATCH, min(2_000, COST_DECODES // max(model.n, 1)))
+    index = index[:: max(1, len(index) // count)]
+    device = next(model.parameters()).device
+    generator = torch.Generator().manual_seed(seed)
+    was_training = model.training
+    model.eval()
+    cost, kl, total, squares = torch.zeros(4, model.n, dtype=torch.float64)
+    for start in range(0, len(index), BATCH):
+        x = examples.batch(index[start : start + BATCH]).to(device)
+        posterior = model.encode(x)
+        z = posterior.draw(standard_normal(posterior.mean.cpu(), generator).to(device))
+        before = error(x, model.decode(z)).double().sum()
+        for j in range(model.n):
+            without = z.clone()
+            without[:, j] = 0
+            cost[j] += (error(x, model.decode(without)).double().sum() - before).cpu()
+        kl += kl_elements(*posterior).double().sum(0).cpu()
+        total += z.double().sum(0).cpu()
+        squares += z.double().square().sum(0).cpu()
+    model.train(was_training)
+    mean = total / len(index)
+    std = (squares / len(index) - mean.square()).clamp(min=0).sqrt()
+    rows = zip(
+        model.kept, (cost / len(index)).tolist(), (kl / len(index)).tolist(), mean.tolist(), std.tolist(), strict=True
+    )
+    return [Dimension(*row) for row in rows]

@@ -18,21 +18,23 @@ import torch
 from accelerate.utils import broadcast_object_list
 
 from narrows import _version
-from narrows.algorithm import Noise, draw_noise, make_optimiser
+from narrows.algorithm import Noise, make_optimiser
 from narrows.data import Batches, Data, split
 from narrows.errors import NarrowsError
 from narrows.model import VAE, save_model
+from narrows.objective import ERRORS
 from narrows.runs import MetricRow, Result, RunFolder
-from narrows.training.checkpoint import save_checkpoint
+from narrows.training.checkpoint import save_checkpoint, write_state
 from narrows.training.config import TrainConfig, to_dict
 from narrows.training.display import Display
-from narrows.training.evaluate import evaluate
+from narrows.training.evaluate import describe_dimensions, evaluate
 from narrows.training.keeping import Keeper, Kept
-from narrows.training.setup import column_scaling, fingerprint, make_accelerator, make_narrowing, moments, resolve
+from narrows.training.recipes import make_recipe
+from narrows.training.setup import column_scaling, fingerprint, make_accelerator, make_model, moments, resolve
 from narrows.training.signals import Interrupted, StopRequest
 from narrows.training.units import in_own_units
 
-MAY_CHANGE = ("data", "steps", "device", "threads", "log_every", "eval_every", "checkpoint_every")
+MAY_CHANGE = ("data", "steps", "patience", "device", "threads", "log_every", "eval_every", "checkpoint_every")
 """Settings that a run may be resumed with other values of; moved data are found out by their fingerprint."""
 TEST_NOISE = 2
 """Seed of the posterior samples on the test split."""
@@ -50,28 +52,31 @@ class Trainer:
         self.data = data
         measured = moments(data.examples, self.splits.train)
         self.config = resolve(config, data, measured)
-        self.tau = float(self.config.tau or 0.0)
+        self.tau = math.inf if self.config.tau is None else self.config.tau
         self.accelerator = make_accelerator(self.config)
 
-        self.narrowing = make_narrowing(self.config, data, measured).to(self.accelerator.device)
+        model = make_model(self.config, data, measured).to(self.accelerator.device)
+        self.recipe = make_recipe(self.config, model, data, self.splits, self._own)
+        self.narrowing = self.recipe.narrowing.to(self.accelerator.device)
         self.model, self.constraint = self.narrowing.model, self.narrowing.constraint
         self.optimiser = make_optimiser(self.narrowing, self.config.learning_rate)
         self.wrapped, self.prepared = self.accelerator.prepare(self.narrowing, self.optimiser)
         self.noise = torch.Generator(self.accelerator.device).manual_seed(self.config.seed)
 
         self.folder = RunFolder("runs")
+        self.keep_settled = False
         self.fingerprint = fingerprint(data)
         self.step = self.saved_step = 0
         self.seconds = 0.0
         self.totals = torch.zeros(5, device=self.accelerator.device)
         """Sums since the last row of metrics: error, hits, kl, loss, and the number of batches."""
-        self.keeper = Keeper(data.examples, self.splits.validation, self.tau)
+        self.keeper = Keeper(data.examples, self.splits.validation, self.tau, ERRORS[self.config.error])
 
-    def start_in(self, folder: RunFolder) -> Result:
+    def start_in(self, folder: RunFolder, prepared: bool = False) -> Result:
         """Make the folder, with a checkpoint of batch 0 so that it can be resumed from any moment on, and train."""
         self.folder = folder
         if self.accelerator.is_main_process:
-            folder.create()
+            folder.create(prepared)
         with self._session() as stop:
             if self.accelerator.is_main_process:
                 folder.write_config(to_dict(self.config))
@@ -88,6 +93,15 @@ class Trainer:
                 folder.result.unlink(missing_ok=True)  # the answer so far no longer holds
                 folder.write_config(to_dict(self.config))
             return self._run(stop)
+
+    def go_on_from(self, state: dict[str, Any]) -> None:
+        """Begin with another run's weights, gates and stream of batches, where that run had found its size."""
+        model = {name: tensor for name, tensor in state["narrowing"].items() if name.startswith("model.")}
+        self.narrowing.load_state_dict(model, strict=False)
+        self.recipe.go_on_from(state["recipe"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.noise.set_state(state["noise"])
+        self.batches.load_state_dict(state["batches"])
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[StopRequest]:
@@ -110,17 +124,15 @@ class Trainer:
         self.display.begin(self.config, self.describe(), self.step)
         started = time.perf_counter() - self.seconds
         try:
-            while self.step < self.config.steps:
+            while not self._ended():
                 self.train_batch()
                 self.seconds = time.perf_counter() - started
                 if self._due(self.config.log_every):
                     self._log()
-                if main and self._due(self.config.eval_every):
-                    self._validate()
                 stopping = self._agree(stop)
                 if main and (self._due(self.config.checkpoint_every) or stopping):
                     self._checkpoint()
-                if stopping and self.step < self.config.steps:
+                if stopping and not self._ended():
                     raise Interrupted(self.step, self.folder.path, stopping)
             return self._finish()
         finally:
@@ -129,7 +141,7 @@ class Trainer:
     def train_batch(self) -> None:
         """One step of Algorithm 1 on the next batch, and its update."""
         index = self.batches.next()
-        noise = draw_noise(len(index), self.config.n, self.noise, self.config.gate_noise)
+        noise = self.recipe.noise(len(index), self.noise)
         x = self.data.examples.batch(self._own(index)).to(self.accelerator.device)
         shared = self.config.gate_noise == "batch"
         noise = Noise(self._own(noise.eps), noise.u if shared else self._own(noise.u))
@@ -137,9 +149,14 @@ class Trainer:
         self.accelerator.backward(loss)
         self.prepared.step()
         self.prepared.zero_grad()
-        self.constraint.project()
         self.totals += torch.stack([*record, torch.ones_like(record.loss)])
         self.step += 1
+        decision = self.recipe.after_step(self.step, self.optimiser, self._look, self._settled)
+        if decision is not None and self.accelerator.is_main_process:
+            self.folder.append_decision(decision)
+
+    def _ended(self) -> bool:
+        return self.recipe.done or (self.config.steps != "auto" and self.step >= self.config.steps)
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything the run depends on."""
@@ -149,6 +166,7 @@ class Trainer:
             "config": to_dict(self.config),
             "fingerprint": self.fingerprint,
             "narrowing": self.narrowing.state_dict(),
+            "recipe": self.recipe.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "noise": self.noise.get_state(),
             "batches": self.batches.state_dict(),
@@ -171,6 +189,7 @@ class Trainer:
                     f"put that back, or start a new run"
                 )
         self.narrowing.load_state_dict(state["narrowing"])
+        self.recipe.load_state_dict(state["recipe"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.noise.set_state(state["noise"])
         self.batches.load_state_dict(state["batches"])
@@ -195,7 +214,11 @@ class Trainer:
         if self.units is not None:
             measure = "standard deviation" if c.scaling == "standard" else "range"
             lines.append(f"scaling: each of {len(self.units.unit)} columns by its own {measure}; tau counts in those")
-        lines.append(f"promise: error <= {self.tau:g} an input ({self.tau / self._values():.3g} a value)")
+        kind = "" if c.error == "squared" else f"{c.error} "
+        if self.config.tau is None:
+            lines.append(f"promise: none; {kind}error as small as it gets")
+        else:
+            lines.append(f"promise: {kind}error <= {self.tau:g} an input ({self.tau / self._values():.3g} a value)")
         return lines
 
     def _own(self, rows: Any) -> Any:
@@ -244,6 +267,7 @@ class Trainer:
             error=error,
             gate_sum=probability.sum().item(),
             open=int((probability > 0.5).sum()),
+            watched=self.recipe.watched(),
             multiplier=self.constraint.multiplier()[0].item(),
             hits=hits,
             kl=kl,
@@ -252,11 +276,24 @@ class Trainer:
         )
         if self.accelerator.is_main_process:
             self.folder.append_row(row)
+            costs = self.recipe.costs()
+            if costs is not None:
+                self.folder.append_costs(self.step, costs)
             self.display.row(row)
 
-    def _validate(self) -> Kept:
+    def _settled(self) -> None:
+        """Keep the state in which the size was found, before the last phase, if another run is to go on from it."""
+        if self.keep_settled and self.accelerator.is_main_process:
+            write_state(self.folder.settled, self.state_dict())
+
+    def _look(self) -> None:
+        if self.accelerator.is_main_process:
+            self._validate()
+
+    def _validate(self, at_end: bool = False) -> Kept:
         """Look at the validation split; save the model if it is the best so far."""
-        seen = self.keeper.look(self.model, self.step, regular=self._due(self.config.eval_every))
+        final = at_end and self.recipe.looks_at_end
+        seen = self.keeper.look(self.recipe.model, self.step, regular=not at_end, final=final)
         if not math.isfinite(seen.validation.error):
             raise self._broke_down()
         if seen is self.keeper.best():
@@ -265,9 +302,10 @@ class Trainer:
         return seen
 
     def _save(self, model: VAE, kept: Kept, met: bool) -> None:
-        about = {
+        about: dict[str, Any] = {
             "provisioned": self.config.n,
-            "tau": self.tau,
+            "tau": self.config.tau,
+            "error": self.config.error,
             "met_on_validation": met,
             "validation_error": kept.validation.error,
             "step": kept.step,
@@ -286,8 +324,8 @@ class Trainer:
         """Take a last look, save everything, certify on the first process, and let all have the answer."""
         main = self.accelerator.is_main_process
         if main:
-            if not self._due(self.config.eval_every):
-                self._validate()
+            if self.recipe.looks_at_end or not self._due(self.config.eval_every):
+                self._validate(at_end=True)
             self._checkpoint()
         if not self._due(self.config.log_every):
             self._log()  # after the checkpoint: a row of the run's end, which going on drops again
@@ -299,14 +337,15 @@ class Trainer:
     def _certify(self) -> Result:
         """Measure the kept model, or the last one if none met tau, on the test split, not looked at before."""
         met = self.keeper.best() is not None
-        chosen = self.keeper.best() or self._validate()
+        chosen = self.keeper.best() or self._validate(at_end=True)
         model = chosen.narrowed(self.model)
-        heldout = evaluate(model, self.data.examples, self.splits.test, TEST_NOISE)
+        error = ERRORS[self.config.error]
+        heldout = evaluate(model, self.data.examples, self.splits.test, TEST_NOISE, error)
         result = Result(
-            n=self.config.n,
+            n=self.model.n,
             dims=model.n,
             kept=model.kept,
-            tau=self.tau,
+            tau=self.config.tau,
             values=self._values(),
             heldout=heldout,
             validation=chosen.validation,
@@ -319,6 +358,7 @@ class Trainer:
             seconds=round(self.seconds, 3),
             seed=self.config.seed,
             versions=versions(),
+            dimensions=describe_dimensions(model, self.data.examples, self.splits.test, TEST_NOISE, error),
         )
         self._save(model, chosen, met)
         self.folder.write_result(result)

@@ -8,17 +8,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from narrows.algorithm import Narrowing
 from narrows.constraint import Geco, GecoConfig
 from narrows.data import SETS, Data, Examples, absolute
 from narrows.errors import NarrowsError
-from narrows.model import gated_vae
+from narrows.model import GatedVAE, gated_vae
 from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, NetworkConfig, has_conv_plan
-from narrows.training.config import SMALLEST, TrainConfig
+from narrows.training.config import PROMISES, SMALLEST, TrainConfig
 from narrows.training.units import ColumnScaling
 
 PAPER_TAU = {"dsprites": 20.0}
+PAPER_N = {"dsprites": 10}
+PAPER_STEPS = 50_000
 """Of the paper's first experiment."""
+DEFAULT_N = 32
 RELATIVE = GecoConfig(relative_scale=1.0, highest=100.0)
 """Of the relative constraint (decision D12; measured by benchmarks/relative_scale.py)."""
 RELATIVE_AIM = 0.95
@@ -52,15 +54,9 @@ def moments(examples: Examples, index: np.ndarray) -> Moments:
 
 def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
     """Decide every `auto`, so that the stored settings say what was done."""
-    tau = config.tau if config.tau is not None else PAPER_TAU.get(config.data)
-    if tau is None and measured.variance < SMALLEST:
-        raise NarrowsError(f"{data.name}: all examples are (nearly) the same; give any --tau from {SMALLEST:g} on")
-    if tau is None:
-        raise NarrowsError(
-            f"--tau is needed for {data.name}: the largest squared error an input you accept; for scale, decoding "
-            f"everything to the mean has an error of {measured.variance:.4g}, so 5% of that is --tau "
-            f"{measured.variance * 0.05:.3g}"
-        )
+    tau = promised(config, data, measured)
+    if config.error == "cross-entropy" and data.values != "unit":
+        raise NarrowsError(f"{data.name}: --error cross-entropy needs values in [0, 1], in units of their own")
     shape = data.examples.shape
     spread = (measured.variance / measured.mean.numel()) ** 0.5
     largest = measured.mean.abs().max().item()
@@ -83,19 +79,52 @@ def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
         )
     if network == "auto":
         network = "conv" if has_conv_plan(shape) else "mlp"
+    paper = config.recipe == "paper"
     constraint = config.constraint
     if constraint == "auto":
-        constraint = "plain" if config.data in SETS else "relative"
-    aim = config.aim if config.aim is not None else (1.0 if constraint == "plain" else RELATIVE_AIM)
+        constraint = "plain" if paper and config.data in SETS else "relative"
+    aim = config.aim
+    if paper and aim is None:
+        aim = 1.0 if constraint == "plain" else RELATIVE_AIM
+    n = config.n
+    if n == "auto":
+        n = PAPER_N.get(config.data) or min(DEFAULT_N, int(np.prod(shape)))
     return replace(
         config,
         data=absolute(config.data),
         source=data.origin or config.source if config.data in SETS else "auto",
         scaling=column_scaling(config, data),
         tau=tau,
+        tau_per_value=None,
+        explained=None,
+        n=n,
+        steps=PAPER_STEPS if paper and config.steps == "auto" else config.steps,
         network=network,
         constraint=constraint,
         aim=aim,
+    )
+
+
+def promised(config: TrainConfig, data: Data, measured: Moments) -> float | None:
+    """Return tau, in whatever words the promise was given; None for a plain VAE without one."""
+    values = measured.mean.numel()
+    given = any(getattr(config, name) is not None for name in PROMISES)
+    if not given and config.data in PAPER_TAU and config.error == "squared":
+        return PAPER_TAU[config.data]
+    if config.tau is not None:
+        return config.tau
+    if config.tau_per_value is not None:
+        return config.tau_per_value * values
+    if config.recipe == "plain":
+        return None
+    if measured.variance < SMALLEST:
+        raise NarrowsError(f"{data.name}: all examples are (nearly) the same; give any --tau from {SMALLEST:g} on")
+    if config.explained is not None:
+        return max((1 - config.explained) * measured.variance, SMALLEST)
+    raise NarrowsError(
+        f"what error is accepted? {data.name} needs --tau (the error of one input), --tau-per-value, --explained or "
+        f"--as-good-as; for scale, decoding everything to the mean has a squared error of {measured.variance:.4g}, so "
+        f"--explained 0.95 is --tau {measured.variance * 0.05:.3g}"
     )
 
 
@@ -106,13 +135,12 @@ def column_scaling(config: TrainConfig, data: Data) -> ColumnScaling:
     return config.scaling
 
 
-def make_narrowing(config: TrainConfig, data: Data, measured: Moments) -> Narrowing:
-    """Build the untrained model and its constraint. Initial weights depend on the seed alone."""
-    assert config.tau is not None
-    assert config.aim is not None
+def make_model(config: TrainConfig, data: Data, measured: Moments) -> GatedVAE:
+    """Build the untrained model. Initial weights depend on the seed alone."""
     assert config.network != "auto"
+    assert config.n != "auto"
     shape = data.examples.shape
-    output = "sigmoid" if data.is_image and data.values == "unit" else "linear"
+    output = "sigmoid" if data.values == "unit" and (data.is_image or config.error == "cross-entropy") else "linear"
     network = NetworkConfig(config.network, shape, config.n, config.width, output)  # type: ignore[arg-type]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
@@ -127,8 +155,14 @@ def make_narrowing(config: TrainConfig, data: Data, measured: Moments) -> Narrow
         model.scaling.fit(measured.mean, spread)
     else:
         model.decoder.start_at(torch.logit(measured.mean.clamp(0.01, 0.99)))
-    geco = RELATIVE if config.constraint == "relative" else GecoConfig()
-    return Narrowing(model, Geco(config.aim * config.tau, geco), config.estimator)
+    return model
+
+
+def make_geco(config: TrainConfig) -> Geco:
+    """Return the paper's constraint, plain or relative."""
+    assert config.tau is not None
+    assert config.aim is not None
+    return Geco(config.aim * config.tau, RELATIVE if config.constraint == "relative" else GecoConfig())
 
 
 def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:

@@ -10,7 +10,7 @@ from narrows.runs import HeldOut
 from narrows.training.checkpoint import list_checkpoints, load_newest, read_checkpoint, save_checkpoint
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
 from narrows.training.keeping import Kept
-from narrows.training.setup import fingerprint, make_narrowing, moments, resolve
+from narrows.training.setup import fingerprint, make_model, moments, resolve
 
 
 def vectors(count: int = 500, scale: float = 1.0, shift: float = 0.0) -> Data:
@@ -55,7 +55,7 @@ def test_the_model_starts_at_the_datas_mean():
     config = resolve(TrainConfig(tau=1.0, width=4), data, measured)
     x = data.examples.batch(np.arange(50))
     with torch.no_grad():
-        out = make_narrowing(config, data, measured).model.eval().reconstruct(x)
+        out = make_model(config, data, measured).eval().reconstruct(x)
     assert (out.mean() - x.mean()).abs() < 0.03
 
 
@@ -79,7 +79,7 @@ def test_the_initial_weights_depend_on_the_seed_alone():
     states = []
     for seed in (1, 1, 2):
         config = resolve(TrainConfig(tau=1.0, seed=seed), data, measured)
-        states.append(make_narrowing(config, data, measured).model.encoder.head.weight)
+        states.append(make_model(config, data, measured).encoder.head.weight)
         torch.rand(3)
     assert torch.equal(states[0], states[1])
     assert not torch.equal(states[0], states[2])

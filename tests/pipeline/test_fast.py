@@ -1,0 +1,245 @@
+"""The fast recipe from the command line: it ends by itself, goes on bit for bit, and takes the promise in any words."""
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from narrows.cli import main
+from narrows.data import load, split
+from narrows.errors import NarrowsError
+from narrows.model import load_model
+from narrows.objective import absolute_error, cross_entropy
+from narrows.runs import FrontFolder, RunFolder
+from narrows.training.config import TrainConfig
+from narrows.training.evaluate import evaluate
+from narrows.training.front import resume_front, train_front
+
+from .conftest import command, run, small
+from .test_resume import assert_same, final_state
+
+FAST = small(recipe="fast", n=5, log_every=50, eval_every=100, checkpoint_every=200)
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory) -> Path:
+    """600 points of a bent plane in R^8, in [0, 1]."""
+    t = np.random.default_rng(0).uniform(-1, 1, (600, 2))
+    mix = np.random.default_rng(1).normal(size=(2, 8))
+    x = t @ mix + 0.3 * np.sin(2 * t @ mix[:, ::-1])
+    path = tmp_path_factory.mktemp("data") / "plane.npy"
+    np.save(path, ((x - x.min()) / (x.max() - x.min())).astype(np.float32))
+    return path
+
+
+def variance(path: Path) -> float:
+    data = load(path)
+    return float(np.load(path)[split(data, 0).train].astype(np.float64).var(axis=0).sum())
+
+
+@pytest.fixture(scope="module")
+def whole(plane, tmp_path_factory) -> RunFolder:
+    """A run that nothing disturbed."""
+    folder = RunFolder(tmp_path_factory.mktemp("whole") / "run")
+    assert main(["train", str(plane), "--explained", "0.9", "--out", str(folder.path), *FAST]) == 0
+    return folder
+
+
+def test_it_finds_the_plane_and_ends_by_itself(whole):
+    result = whole.read_result()
+    assert (result.dims, result.met) == (2, True)
+    decisions = whole.read_decisions()
+    assert [d.action for d in decisions][-2:] == ["release", "end"]
+    assert decisions[-1].step == result.steps == result.model_step
+    assert decisions[0].action == "close"
+    assert decisions[0].open == 5
+    assert {d.action for d in decisions} == {"close", "reopen", "release", "end"}
+    assert whole.read_config()["steps"] == "auto"
+
+
+def test_the_number_is_not_a_moment_that_passed(whole):
+    """From the release on, the open gates are those of the answer."""
+    result = whole.read_result()
+    release = next(d for d in whole.read_decisions() if d.action == "release")
+    assert release.open == result.dims
+    assert all(row.open == result.dims for row in whole.read_rows() if row.step > release.step)
+
+
+def test_costs_are_logged_and_empty_once_closed(whole):
+    header, *rows = (line.split(",") for line in whole.costs.read_text().splitlines())
+    assert header == ["step", "0", "1", "2", "3", "4"]
+    assert [int(row[0]) for row in rows] == [row.step for row in whole.read_rows()]
+    result = whole.read_result()
+    for gate, cell in enumerate(rows[-1][1:]):
+        assert (cell != "") == (gate in result.kept)
+    costs = {d.kept: d.cost for d in result.dimensions}
+    last = {gate: float(rows[-1][1 + gate]) for gate in result.kept}
+    assert last == pytest.approx(costs, rel=0.3), "measured on the way and, on the test split, at the end"
+
+
+def test_the_promise_in_every_word_is_the_same_tau(whole, plane, tmp_path):
+    tau = whole.read_config()["tau"]
+    assert tau == pytest.approx(0.1 * variance(plane), rel=1e-5)
+    arguments = ["train", str(plane), "--steps", "5", *FAST]
+    assert main([*arguments, "--tau-per-value", str(tau / 8), "--out", str(tmp_path / "a")]) == 0
+    assert RunFolder(tmp_path / "a").read_config()["tau"] == pytest.approx(tau)
+    # What the command line promises takes the place of what the file does.
+    config = ["--config", str(whole.config), "--explained", "0.8", "--steps", "5"]
+    assert main(["train", *config, "--out", str(tmp_path / "b")]) == 0
+    assert RunFolder(tmp_path / "b").read_config()["tau"] == pytest.approx(2 * tau, rel=1e-5)
+
+
+def start(plane, out: Path, *promise: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        command("train", plane, *promise, "--out", out, *FAST), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+
+
+def wait_for(path: Path, process: subprocess.Popen) -> None:
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+
+
+def kill(process: subprocess.Popen) -> None:
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_a_run_killed_twice_goes_on_bit_for_bit(whole, plane, tmp_path):
+    """Once while gates are being closed, once in the last phase."""
+    out = RunFolder(tmp_path / "killed")
+    release = next(d.step for d in whole.read_decisions() if d.action == "release")
+    process = start(plane, out.path, "--explained", "0.9")
+    wait_for(out.checkpoints / "batch-000000400.ckpt", process)
+    kill(process)
+    process = subprocess.Popen(command("resume", out.path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_for(out.checkpoints / f"batch-{(release // 200 + 2) * 200:09d}.ckpt", process)
+    kill(process)
+    assert out.read_result() is None
+    assert run("resume", out.path).returncode == 0
+    assert_same(final_state(whole), final_state(out))
+    assert out.model.read_bytes() == whole.model.read_bytes()
+    assert out.decisions.read_bytes() == whole.decisions.read_bytes()
+    assert out.costs.read_bytes() == whole.costs.read_bytes()
+    assert out.read_result().heldout == whole.read_result().heldout
+
+
+def test_a_run_that_ended_by_itself_is_shown_again_not_trained(whole, capsys):
+    before = whole.result.read_bytes()
+    assert main(["resume", str(whole.path)]) == 0
+    assert whole.result.read_bytes() == before
+    assert main(["resume", str(whole.path), "--steps", "9000"]) == 2
+    error = capsys.readouterr().err
+    assert "ended by itself" in error
+    assert error.count("\n") == 1
+    assert whole.result.read_bytes() == before
+
+
+def test_a_given_number_of_batches_is_kept_to(plane, tmp_path):
+    assert main(["train", str(plane), "--explained", "0.9", "--steps", "500", "--out", str(tmp_path / "r"), *FAST]) == 0
+    folder = RunFolder(tmp_path / "r")
+    assert folder.read_result().steps == 500
+    release = next(d for d in folder.read_decisions() if d.action == "release")
+    assert release.step <= 410, "the last phase has its fifth of the run"
+
+
+def test_as_good_as_a_plain_vae(plane, tmp_path):
+    """Killed while the plain one trains, it goes on with it, and then trains the narrow one."""
+    out = RunFolder(tmp_path / "run")
+    process = start(plane, out.path, "--as-good-as", "2", "--steps", "600")
+    wait_for(RunFolder(out.plain).checkpoints / "batch-000000200.ckpt", process)
+    kill(process)
+    assert run("show", out.path).returncode == 0
+    done = run("resume", out.path)
+    assert done.returncode == 0, done.stderr
+    plain, narrow = RunFolder(out.plain).read_result(), out.read_result()
+    assert (plain.n, plain.dims, plain.tau) == (2, 2, None)
+    assert narrow.tau == plain.validation.error
+    assert narrow.n == 5
+    assert "a plain VAE with 2 dimensions" in run("show", out.plain).stdout
+    assert main(["resume", str(out.path)]) == 0
+    assert out.read_result() == narrow
+
+
+@pytest.mark.parametrize(("name", "error"), [("absolute", absolute_error), ("cross-entropy", cross_entropy)])
+def test_other_errors_are_promised_and_certified(plane, tmp_path, name, error):
+    arguments = ["--error", name, "--tau", "6", "--steps", "300", "--out", str(tmp_path / "r")]
+    assert main(["train", str(plane), *arguments, *FAST]) == 0
+    folder = RunFolder(tmp_path / "r")
+    data = load(plane)
+    again = evaluate(load_model(folder.model), data.examples, split(data, 0).test, seed=2, error=error)
+    assert again.error == pytest.approx(folder.read_result().heldout.error, rel=1e-5)
+
+
+TAUS = (0.02, 0.1)
+
+
+@pytest.fixture(scope="module")
+def front(plane, tmp_path_factory) -> FrontFolder:
+    folder = FrontFolder(tmp_path_factory.mktemp("front") / "front")
+    done = run("front", plane, "--taus", "0.1,0.02", "--steps", "900", "--out", folder.path, *FAST)
+    assert done.returncode == 0, done.stderr
+    assert "not done yet" not in done.stdout
+    return folder
+
+
+def test_a_front_has_a_model_for_every_tau_tightest_first(front):
+    results = front.read_results()
+    assert tuple(r.tau for r in results) == TAUS
+    assert results[0].dims >= results[1].dims >= 1
+    assert all(r.met for r in results)
+    lines = front.table.read_text().splitlines()
+    assert len(lines) == 3
+    for result, line in zip(results, lines[1:], strict=True):
+        assert load_model(front.path / line.split(",")[-1]).n == result.dims
+    assert front.figure.read_bytes().startswith(b"\x89PNG")
+    assert main(["show", str(front.path)]) == 0
+
+
+def test_a_front_that_was_killed_goes_on_bit_for_bit(front, plane, tmp_path):
+    """At the second tau, which begins where the first had found its size."""
+    out = FrontFolder(tmp_path / "front")
+    arguments = command("front", plane, "--taus", "0.02,0.1", "--steps", "900", "--out", out.path, *FAST)
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_for(out.level(0.1).checkpoints / "batch-000000400.ckpt", process)
+    kill(process)
+    shown = run("show", out.path)
+    assert "1 of 2 not done yet" in shown.stdout
+    resumed = run("resume", out.path)
+    assert resumed.returncode == 0, resumed.stderr
+    for tau in TAUS:
+        assert out.level(tau).model.read_bytes() == front.level(tau).model.read_bytes()
+    assert out.table.read_bytes() == front.table.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--taus", "3,x"], "--taus must be numbers separated by commas"),
+        (["--taus", "3,-1"], "--taus must be numbers above 0"),
+        (["--taus", "3", "--explained", "0.5"], "leave --explained out"),
+        (["--taus", "3", "--recipe", "paper"], "--recipe fast, not paper"),
+    ],
+)
+def test_bad_fronts_get_one_line(plane, tmp_path, capsys, arguments, expected):
+    assert main(["front", str(plane), *arguments, "--out", str(tmp_path / "f")]) == 2
+    error = capsys.readouterr().err
+    assert expected in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "f").exists()
+
+
+def test_a_front_from_python_takes_an_array(tmp_path):
+    x = np.random.default_rng(0).random((200, 1)).astype(np.float32) @ np.ones((1, 6), np.float32)
+    config = TrainConfig(n=3, width=2, batch=16, steps=60, threads=1, device="cpu")
+    results, folder = train_front(config, [0.3, 0.2], tmp_path / "f", x)
+    assert [r.tau for r in results] == [0.2, 0.3]
+    assert json.loads(folder.about.read_text())["taus"] == [0.2, 0.3]
+    with pytest.raises(NarrowsError, match="resume it from Python"):
+        resume_front(folder.path)

@@ -1,0 +1,68 @@
+"""The absolute error and the cross-entropy, by hand."""
+
+import math
+
+import pytest
+import torch
+
+from narrows.objective import ERRORS, absolute_error, cross_entropy, squared_error
+
+IMAGES = (2, 3, 4, 5)
+
+
+@pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
+@pytest.mark.parametrize("shape", [IMAGES, (2, 7)], ids=["images", "vectors"])
+def test_every_error_is_one_number_an_input(error, shape, generator):
+    x, y = torch.rand(shape, generator=generator), torch.rand(shape, generator=generator)
+    both = error(x, y)
+    assert both.shape == (2,)
+    torch.testing.assert_close(both[1:], error(x[1:], y[1:]))
+
+
+def test_the_errors_have_their_names():
+    assert ERRORS["squared"] is squared_error
+    assert ERRORS["absolute"] is absolute_error
+    assert ERRORS["cross-entropy"] is cross_entropy
+
+
+def test_the_absolute_error_is_summed_over_values_and_not_over_inputs():
+    x = torch.zeros(IMAGES)
+    assert absolute_error(x, x + 0.5).tolist() == [30.0, 30.0]
+    x, y = torch.tensor([[1.0, -2.0, 3.0], [0.0, 0.0, 0.0]]), torch.tensor([[0.0, 2.0, 3.5], [0.0, -0.25, 0.0]])
+    assert absolute_error(x, y).tolist() == [5.5, 0.25]
+    assert absolute_error(y, x).tolist() == [5.5, 0.25]
+
+
+def test_the_absolute_error_has_the_unit_of_the_data(generator):
+    x, y = torch.randn(4, 6, generator=generator), torch.randn(4, 6, generator=generator)
+    torch.testing.assert_close(absolute_error(1_000 * x, 1_000 * y), 1_000 * absolute_error(x, y))
+
+
+def test_the_cross_entropy_of_black_and_white_is_minus_the_log_of_what_was_given():
+    x, y = torch.tensor([[1.0, 0.0], [1.0, 1.0]]), torch.tensor([[0.5, 0.75], [0.25, 1.0]])
+    expected = [math.log(2) + math.log(4), math.log(4)]
+    assert cross_entropy(x, y).tolist() == pytest.approx(expected, rel=1e-6)
+    assert cross_entropy(torch.zeros(IMAGES), torch.full(IMAGES, 0.5)).tolist() == pytest.approx([60 * math.log(2)] * 2)
+
+
+@pytest.mark.parametrize("value", [0.1, 0.5, 0.7])
+def test_a_grey_value_costs_its_own_entropy_at_least(value):
+    """Least where the reconstruction is the value itself, and there the entropy."""
+    y = torch.linspace(0.001, 0.999, 999, dtype=torch.float64)[:, None]
+    errors = cross_entropy(torch.full_like(y, value), y)
+    best = int(errors.argmin())
+    assert y[best].item() == pytest.approx(value)
+    entropy = -value * math.log(value) - (1 - value) * math.log(1 - value)
+    assert errors[best].item() == pytest.approx(entropy, rel=1e-9)
+
+
+def test_the_cross_entropy_is_finite_where_the_reconstruction_is_certain_and_has_finite_gradients():
+    x = torch.tensor([[0.0, 1.0, 0.0, 1.0, 0.5]])
+    y = torch.tensor([[0.0, 1.0, 1.0, 0.0, 0.0]], requires_grad=True)
+    error = cross_entropy(x, y)
+    error.sum().backward()
+    assert torch.isfinite(error).all()
+    assert error.item() > 50
+    assert torch.isfinite(y.grad).all()
+    certain = torch.tensor([[0.0, 1.0]])
+    assert cross_entropy(certain, certain).item() == 0
