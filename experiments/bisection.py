@@ -1,0 +1,70 @@
+"""The sweep that narrows replaces: bisection over n with plain VAEs, MNIST, tau = 10.
+
+python experiments/bisection.py FOLDER [NETWORK]      NETWORK: conv (default), mlp or resnet
+
+Each plain VAE is trained as people do: Adam at 1e-3, batches of 64, the error weighed as in the fast recipe while its
+lambda is held, a look at the validation split every 250 batches, stopped at the first look within tau; one that has not
+come there after BUDGET batches has failed. What a failure costs is the budget, so it is also said what the bisection
+costs with other budgets; with a smaller one the answer could only be larger.
+"""
+
+import sys
+
+import torch
+from common import Row, Table, read_mnist
+from networks import make_model
+
+from narrows.allocator import keep_memory
+from narrows.constraint import SteeredBound
+from narrows.data import Batches, Data, split
+from narrows.objective import gated_kl, kl_elements, squared_error
+from narrows.training.evaluate import evaluate
+
+TAU, BUDGET, LOOK = 10.0, 20_000, 250
+
+
+def plain(kind: str, n: int, data: Data) -> Row:
+    """Train a plain VAE with n dimensions until its validation error is within tau, or the budget is spent."""
+    torch.manual_seed(0)
+    splits = split(data)
+    model, bound = make_model(kind, n, data), SteeredBound(TAU)
+    optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-3, fused=True)
+    batches, best = Batches(splits.train, 64, 0), float("inf")
+    for step in range(1, BUDGET + 1):
+        x = data.examples.batch(batches.next())
+        posterior = model.encode(x)
+        z = posterior.draw(torch.randn_like(posterior.mean))
+        kl = gated_kl(kl_elements(*posterior), torch.ones_like(z)).mean()
+        loss = bound(squared_error(x, model.decode(z))).loss + kl
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        if step % LOOK == 0:
+            best = min(best, evaluate(model, data.examples, splits.validation).error)
+            if best <= TAU:
+                break
+    return {"within": best <= TAU, "best": f"{best:.4g}", "batches": step}
+
+
+def main() -> None:
+    """Bisect between 1 and 32, and add up the batches."""
+    keep_memory()
+    torch.set_num_threads(1)
+    data = read_mnist(sys.argv[1:])
+    kind = sys.argv[2] if len(sys.argv) > 2 else "conv"
+    table = Table("bisection", ["network", "n"])
+    low, high, tried = 0, 32, []  # low fails, high is enough
+    while high - low > 1:
+        n = (low + high) // 2
+        row = table.run(lambda n=n: plain(kind, n, data), network=kind, n=n)  # type: ignore[misc]
+        tried.append(row)
+        low, high = (low, n) if row["within"] == "True" else (n, high)
+    print(f"{kind}: {high} dimensions are enough, by bisection over 1 to 32")
+    won = sum(int(row["batches"]) for row in tried if row["within"] == "True")
+    failed = [row for row in tried if row["within"] != "True"]
+    for budget in (5_000, 10_000, BUDGET, 2 * BUDGET):
+        print(f"  batches in all, if a failure costs {budget:,}: {won + budget * len(failed):,}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""dSprites (drawn), n = 10, tau = 20, the paper's width: how soon 6 and 5 dimensions, and is tau kept?
+
+python experiments/dsprites.py      three runs of about ten minutes on one core
+"""
+
+from common import Table, run
+
+from narrows.allocator import keep_memory
+from narrows.data import load
+from narrows.training.config import TrainConfig
+
+
+def main() -> None:
+    """Run what is missing."""
+    keep_memory()
+    data = load("dsprites", origin="drawn")
+    table = Table("dsprites", ["seed"])
+    for seed in range(3):
+        config = TrainConfig(tau=20.0, n=10, seed=seed, threads=1, device="cpu")
+        table.run(lambda config=config: run(config, data, (6, 5)), seed=seed)  # type: ignore[misc]
+
+
+if __name__ == "__main__":
+    main()

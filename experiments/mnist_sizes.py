@@ -1,0 +1,28 @@
+"""MNIST, tau = 10, from n = 16, 32 and 64 with three seeds each: the same answer, within one?
+
+python experiments/mnist_sizes.py FOLDER      nine runs of about four minutes on one core
+"""
+
+import sys
+from itertools import product
+
+from common import Table, read_mnist, run
+
+from narrows.allocator import keep_memory
+from narrows.training.config import TrainConfig
+
+
+def main() -> None:
+    """Run what is missing and say how far the answers are apart."""
+    keep_memory()
+    data = read_mnist(sys.argv[1:])
+    table = Table("mnist_sizes", ["n", "seed"])
+    for seed, n in product(range(3), (32, 16, 64)):
+        config = TrainConfig(tau=10.0, n=n, seed=seed, threads=1, device="cpu")
+        table.run(lambda config=config: run(config, data, (13, 10)), n=n, seed=seed)  # type: ignore[misc]
+    dims = [int(row["dims"]) for row in table.rows]
+    print(f"dimensions: {sorted(dims)}; at most {max(dims) - min(dims)} apart")
+
+
+if __name__ == "__main__":
+    main()

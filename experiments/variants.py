@@ -1,0 +1,118 @@
+"""What each part of the fast recipe is worth: the paper's recipe, the fast one, and three variants of it.
+
+python experiments/variants.py manifold
+python experiments/variants.py mnist FOLDER
+python experiments/variants.py dsprites
+
+    kl-first       lambda is steered from the start, so the KL term takes the slack as soon as there is some
+    trembling      decisions look at the weights as they are trained, not at their average
+    no-reopening   a gate that was closed stays closed; the run ends when the error does not come back
+
+All get at most LIMIT batches; the tables say when a size was known to be enough, and what came out. The runs stay in
+runs/variants, with their curves.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import Row, Table, read_mnist, summary
+
+from narrows.allocator import keep_memory
+from narrows.closing import Closing, Decision
+from narrows.data import Data, from_array, load
+from narrows.data.synthetic import curved_manifold
+from narrows.fast import Fast
+from narrows.report.curves import draw_curves
+from narrows.runs import RunFolder
+from narrows.training.config import TrainConfig
+from narrows.training.display import Display
+from narrows.training.loop import Trainer
+from narrows.training.recipes import FastRecipe
+
+LIMIT = {"manifold": 12_000, "mnist": 15_000, "dsprites": 15_000}
+
+
+class Stubborn(Closing):
+    """Never opens a gate again: where the error does not come back, the last phase begins."""
+
+    def _reopen(self) -> Decision:
+        return self._release()
+
+
+def kl_first(fast: Fast) -> None:
+    """Steer lambda after every step, in every phase."""
+    usual = fast.after_step
+
+    def after_step(optimiser: torch.optim.Optimizer, before: Callable[[Decision], None] | None = None) -> Any:
+        if fast.closing.phase != "release" and not torch.isinf(fast.watched).any():
+            fast.constraint.steer((fast.watched / fast.target() - 1).float())
+        return usual(optimiser, before)
+
+    fast.after_step = after_step  # type: ignore[method-assign]
+
+
+def trembling(fast: Fast) -> None:
+    """Let the average be the weights themselves."""
+    fast.monitor.follow = lambda since, window: fast.monitor.restart()  # type: ignore[method-assign]
+
+
+def no_reopening(fast: Fast) -> None:
+    """Decide without a way back."""
+    fast.closing = Stubborn(fast.closing.config)
+
+
+VARIANTS: dict[str, Callable[[Fast], None]] = {
+    "fast": lambda fast: None,
+    "kl-first": kl_first,
+    "trembling": trembling,
+    "no-reopening": no_reopening,
+}
+
+
+def setting(name: str) -> tuple[Data, dict[str, Any], tuple[int, ...]]:
+    """Return data, settings and the sizes to watch for."""
+    if name == "mnist":
+        return read_mnist(sys.argv[2:]), {"tau": 10.0, "n": 32}, (13, 10)
+    if name == "dsprites":
+        return load("dsprites", origin="drawn"), {"tau": 20.0, "n": 10}, (6, 5)
+    x = curved_manifold(20_000, d=5, ambient=50, seed=0)
+    return from_array(x, "any"), {"explained": 0.96, "n": 16}, (5,)
+
+
+def run(name: str, variant: str, data: Data, settings: dict[str, Any], sizes: tuple[int, ...]) -> Row:
+    """Train one variant and return its row."""
+    folder = RunFolder(Path("runs/variants") / f"{name}-{variant}")
+    if variant == "paper":
+        plain = "relative" if name == "manifold" else "plain"
+        settings = {**settings, "recipe": "paper", "steps": LIMIT[name], "constraint": plain}
+    trainer = Trainer(TrainConfig(threads=1, device="cpu", **settings), data, Display())
+    if isinstance(trainer.recipe, FastRecipe):
+        VARIANTS[variant](trainer.recipe.fast)
+    result = trainer.start_in(folder)
+    draw_curves(folder)
+    row = summary(result, folder, sizes)
+    if variant == "paper":  # it decides nothing: the batch from which so few gates were open until the end
+        rows = folder.read_rows()
+        for size in sizes:
+            late = [r.step for r in rows if r.open > size]
+            row[f"to_{size}"] = "" if late and late[-1] == rows[-1].step else (late[-1] if late else 0)
+    return row
+
+
+def main() -> None:
+    """Run what is missing for one set."""
+    keep_memory()
+    if len(sys.argv) < 2 or sys.argv[1] not in LIMIT:
+        sys.exit("usage: python experiments/variants.py manifold | mnist FOLDER | dsprites")
+    name = sys.argv[1]
+    data, settings, sizes = setting(name)
+    table = Table(f"variants_{name}", ["recipe"])
+    for variant in ("fast", "paper", "kl-first", "trembling", "no-reopening"):
+        table.run(lambda v=variant: run(name, v, data, settings, sizes), recipe=variant)  # type: ignore[misc]
+
+
+if __name__ == "__main__":
+    main()
