@@ -53,8 +53,8 @@ WINDOW, LAST_WINDOW = 500, 100
 FALLING = 0.4
 """Share of the last phase over which the learning rate runs out."""
 MOST_MARGIN, MOST_LAST_MARGIN = 0.2, 0.5
-"""Of tau: the target is below tau by what the certificate needs, at most by this; the second in the last phase, which no
-longer decides about the size."""
+"""Of tau: the target is below tau by what the certificate needs, at most by this; the second in the last phase, which
+no longer decides about the size."""
 SCALE_EXAMPLES = 1_024
 """Held-out examples that say how wide each latent dimension is."""
 

@@ -216,6 +216,11 @@ BAD_INPUT = {
         lambda t: ["--explained", "0.9", "--error", "absolute"],
         "--explained is about squared errors",
     ),
+    "as good as, with bad data": (lambda t: [save(t / "x.npy", poison(3.5)), "--as-good-as", "2"], "outside [0, 1]"),
+    "as good as, with a bad network": (
+        lambda t: [save(t / "x.npy", GOOD), "--as-good-as", "2", "--network", "conv"],
+        "--network conv is for images",
+    ),
     "as good as nothing": (lambda t: ["--as-good-as", "0"], "--as-good-as must be at least 1; it is 0"),
     "cross-entropy of any values": (
         lambda t: [save(t / "x.npy", GOOD * 3), "--values", "any", "--error", "cross-entropy"],

@@ -28,7 +28,7 @@ def test_the_readmes_commands_exist(capsys):
     """Every `narrows` command and `make` target that the README shows is one that there is."""
     text = (ROOT / "README.md").read_text()
     commands = set(re.findall(r"narrows (train|resume|show|\w+) (?:RUN|my|--)", text))
-    assert commands == {"train", "resume", "show"}
+    assert commands == {"train", "front", "resume", "show"}
     for command in commands:
         assert main([command, "--help"]) == 0
     makefile = (ROOT / "Makefile").read_text()

@@ -15,6 +15,7 @@ from narrows.training.checkpoint import load_newest
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
 from narrows.training.display import Display
 from narrows.training.loop import Trainer
+from narrows.training.setup import on_first_process
 from narrows.training.signals import Interrupted
 
 IN_MEMORY = "(an array in memory)"
@@ -38,15 +39,14 @@ def train(
     display = display or Display()
     if data is not None:
         config = replace(config, data=IN_MEMORY)
-    data = load_data(config, data, display)
+    loaded = load_data(config, data, display)
     if config.as_good_as is not None:
-        folder = RunFolder(out or claim_run_path(Path("runs"), data.name))
-        folder.create()
-        folder.write_config(to_dict(config))
-        return _train_as_good_as(config, folder, data, display), folder
-    trainer = Trainer(config, data, display)
+        Trainer(_plain(config), loaded, display)  # settings and data are found good before anything is written
+        folder = on_first_process(config, lambda: _prepare(config, out, loaded.name))
+        return _train_as_good_as(config, folder, loaded, display), folder
+    trainer = Trainer(config, loaded, display)
     if out is None and trainer.accelerator.is_main_process:
-        out = claim_run_path(Path("runs"), data.name)
+        out = claim_run_path(Path("runs"), loaded.name)
     folder = RunFolder(out or "runs")
     return trainer.start_in(folder), folder
 
@@ -84,19 +84,39 @@ def resume(
     return Trainer(config, load_data(config, data, display), display).continue_in(folder, state), folder, passed
 
 
+def _prepare(config: TrainConfig, out: Path | str | None, name: str) -> RunFolder:
+    """Make the folder that the plain run goes into first."""
+    folder = RunFolder(out or claim_run_path(Path("runs"), name))
+    folder.create()
+    folder.write_config(to_dict(config))
+    return folder
+
+
+def _plain(config: TrainConfig) -> TrainConfig:
+    """Return the settings of the plain VAE that sets tau: the same, without gates."""
+    assert config.as_good_as is not None
+    return replace(
+        config,
+        recipe="plain",
+        n=config.as_good_as,
+        as_good_as=None,
+        estimator="arm",
+        gate_noise="example",
+        constraint="auto",
+    )
+
+
 def _train_as_good_as(config: TrainConfig, folder: RunFolder, data: Data, display: Display) -> Result:
     """Train a plain VAE in plain/ (or go on with it), then the narrow one that must be as good on held-out data."""
     assert config.as_good_as is not None
-    dims = config.as_good_as
-    plain = replace(config, recipe="plain", as_good_as=None, n=dims)
     try:
-        if RunFolder(folder.plain).config.exists():
+        if on_first_process(config, RunFolder(folder.plain).config.exists):
             reference, _, _ = resume(folder.plain, data=data, display=display)
         else:
-            reference, _ = train(plain, folder.plain, data, display)
+            reference, _ = train(_plain(config), folder.plain, data, display)
     except Interrupted as stopped:
         raise Interrupted(stopped.step, folder.path, stopped.number) from None
-    n = 2 * dims if config.n == "auto" else config.n
+    n = 2 * config.as_good_as if config.n == "auto" else config.n
     narrow = replace(config, as_good_as=None, tau=reference.validation.error, n=n)
     return Trainer(narrow, data, display).start_in(folder, prepared=True)
 

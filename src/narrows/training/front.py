@@ -22,6 +22,7 @@ from narrows.training.config import PROMISES, TrainConfig, config_from_dict, to_
 from narrows.training.display import Display
 from narrows.training.entry import IN_MEMORY, AnyData, load_data
 from narrows.training.loop import Trainer
+from narrows.training.setup import on_first_process
 from narrows.training.signals import Interrupted
 
 
@@ -41,10 +42,16 @@ def train_front(
     Trainer(
         replace(config, tau=taus[0]), loaded, display
     )  # settings and data are found good before anything is written
-    folder = FrontFolder(out or claim_run_path(Path("runs"), f"{loaded.name}-front"))
-    RunFolder(folder.path).create()
-    write_atomic(folder.about, json.dumps({"taus": taus, "config": to_dict(config)}, indent=2) + "\n")
+    folder = on_first_process(config, lambda: _prepare(config, taus, out, loaded.name))
     return _levels(config, taus, folder, loaded, display), folder
+
+
+def _prepare(config: TrainConfig, taus: list[float], out: Path | str | None, name: str) -> FrontFolder:
+    folder = FrontFolder(out or claim_run_path(Path("runs"), f"{name}-front"))
+    RunFolder(folder.path).create()
+    (folder.path / "checkpoints").rmdir()  # each tau has its own
+    write_atomic(folder.about, json.dumps({"taus": taus, "config": to_dict(config)}, indent=2) + "\n")
+    return folder
 
 
 def resume_front(
@@ -77,14 +84,14 @@ def _levels(
     before: RunFolder | None = None
     for tau in taus:
         run = folder.level(tau)
-        result = run.read_result()
+        result = on_first_process(config, run.read_result)
         if result is None:
             try:
                 result = _level(replace(config, tau=tau), run, before, data, display)
             except Interrupted as stopped:
                 raise Interrupted(stopped.step, folder.path, stopped.number) from None
         results.append(result)
-        folder.write_table(results)
+        on_first_process(config, lambda: folder.write_table(results))
         before = run
     return results
 
@@ -92,7 +99,7 @@ def _levels(
 def _level(config: TrainConfig, run: RunFolder, before: RunFolder | None, data: Data, display: Display) -> Result:
     trainer = Trainer(config, data, display)
     trainer.keep_settled = True
-    if any(run.checkpoints.glob("*.ckpt")):
+    if on_first_process(config, lambda: any(run.checkpoints.glob("*.ckpt"))):
         state, _ = load_newest(run.checkpoints)
         return trainer.continue_in(run, state)
     if before is not None:
@@ -100,4 +107,4 @@ def _level(config: TrainConfig, run: RunFolder, before: RunFolder | None, data: 
         if settled is None:
             raise NarrowsError(f"{before.settled} is missing or damaged; delete {before.path} and go on again")
         trainer.go_on_from(settled)
-    return trainer.start_in(run, prepared=run.path.exists())
+    return trainer.start_in(run, prepared=True)

@@ -1,11 +1,14 @@
 """From settings and data to the parts of a run: everything that is decided before the first batch."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import accelerate
 import numpy as np
 import torch
+from accelerate.utils import broadcast_object_list
 from torch import Tensor
 
 from narrows.constraint import Geco, GecoConfig
@@ -16,6 +19,7 @@ from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, NetworkConfig, has_con
 from narrows.training.config import PROMISES, SMALLEST, TrainConfig
 from narrows.training.units import ColumnScaling
 
+Made = TypeVar("Made")
 PAPER_TAU = {"dsprites": 20.0}
 PAPER_N = {"dsprites": 10}
 PAPER_STEPS = 50_000
@@ -180,6 +184,14 @@ def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:
             f"--batch {config.batch} cannot be shared evenly among {accelerator.num_processes} processes"
         )
     return accelerator
+
+
+def on_first_process(config: TrainConfig, make: Callable[[], Made]) -> Made:
+    """Do something once, however many processes train, and let all have what came out."""
+    accelerator = make_accelerator(config)
+    made: list[Any] = [make() if accelerator.is_main_process else None]
+    result: Made = (broadcast_object_list(made) if accelerator.num_processes > 1 else made)[0]
+    return result
 
 
 def fingerprint(data: Data) -> str:
