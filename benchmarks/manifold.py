@@ -1,4 +1,4 @@
-"""The curved manifold (d = 3 in R^50, n = 10, tau = 4% of the variance) for any seeds, with the test's settings.
+"""The curved manifold (d = 3 in R^50, n = 10, tau = 4% of the variance) for any seeds, with the paper's recipe.
 
     python benchmarks/manifold.py 5 10
 
@@ -19,7 +19,7 @@ def main(first: int, last: int) -> None:
     for seed in range(first, last):
         x = curved_manifold(20_000, d=3, ambient=50, seed=seed)
         tau = 0.04 * float(x.var(axis=0).sum())
-        config = TrainConfig(tau=tau, n=10, steps=12_000, width=16, seed=seed, threads=1, device="cpu")
+        config = TrainConfig(tau=tau, n=10, steps=12_000, width=16, seed=seed, threads=1, device="cpu", recipe="paper")
         with tempfile.TemporaryDirectory() as out:
             result, folder = train(config, Path(out) / "run", x)
             reached = next((row.step for row in folder.read_rows() if row.open <= 3), None)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from narrows.data import load as load
     from narrows.errors import NarrowsError as NarrowsError
     from narrows.fast import Fast as Fast
+    from narrows.fronts import FrontFolder as FrontFolder
     from narrows.gates import L0Gates as L0Gates
     from narrows.model import VAE as VAE
     from narrows.model import GatedVAE as GatedVAE
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from narrows.model import read_description as read_description
     from narrows.model import save_model as save_model
     from narrows.networks import NetworkConfig as NetworkConfig
-    from narrows.runs import FrontFolder as FrontFolder
     from narrows.runs import Result as Result
     from narrows.runs import RunFolder as RunFolder
     from narrows.training.config import TrainConfig as TrainConfig
@@ -66,10 +66,11 @@ _HOMES = {
     "narrows.data": ("Data", "from_array", "from_dataset", "load"),
     "narrows.errors": ("NarrowsError",),
     "narrows.fast": ("Fast",),
+    "narrows.fronts": ("FrontFolder",),
     "narrows.gates": ("L0Gates",),
     "narrows.model": ("VAE", "GatedVAE", "gated_vae", "load_model", "read_description", "save_model"),
     "narrows.networks": ("NetworkConfig",),
-    "narrows.runs": ("FrontFolder", "Result", "RunFolder"),
+    "narrows.runs": ("Result", "RunFolder"),
     "narrows.training.config": ("TrainConfig",),
     "narrows.training.entry": ("resume", "train"),
     "narrows.training.front": ("resume_front", "train_front"),

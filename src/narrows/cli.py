@@ -18,7 +18,8 @@ from cyclopts.config import Dict
 from narrows._version import __version__
 from narrows.allocator import keep_memory
 from narrows.errors import NarrowsError
-from narrows.runs import FrontFolder, RunFolder
+from narrows.fronts import FrontFolder
+from narrows.runs import RunFolder
 from narrows.training.config import PROMISES, TrainConfig, config_from_dict, read_config_file
 
 HELP = """How many latent dimensions does my data need?

@@ -54,7 +54,7 @@ class ClosingConfig:
 
 
 LONGEST = 3
-"""Patiences that the wait after a closing may take in all, however good it looks."""
+"""Patiences that a wait for the error to come back may take in all, however good it looks."""
 
 
 class Decision(NamedTuple):
@@ -172,8 +172,8 @@ class Closing:
 
     def _hopeless(self) -> bool:
         """Tell whether the target is out of sight, one patience ahead."""
-        ahead = self.limit if self.phase == "closed" else max(self.config.fit_patience, 4 * self.since)
-        if self.phase == "closed" and self.since >= LONGEST * ahead:
+        ahead = max(self.config.fit_patience, 4 * self.since) if self.phase == "fit" else self.limit
+        if self.since >= LONGEST * ahead:  # never while fitting: the horizon moves on
             return True
         forecast = extrapolate(self._later(), self.since + ahead)
         return forecast is not None and forecast.value - 2 * forecast.deviation > 1

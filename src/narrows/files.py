@@ -1,9 +1,9 @@
-"""Files that are never half-written: write beside, flush to the disk, rename over the old one."""
+"""Files that are never half-written: write beside, flush to the disk, rename over the old one. And lines of .csv files."""
 
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -46,3 +46,23 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def append_line(path: Path, header: Sequence[str], cells: Iterable[str]) -> None:
+    """Add one line to a .csv file, with the header when it is the first."""
+    with path.open("a") as file:
+        if file.tell() == 0:
+            file.write(",".join(header) + "\n")
+        file.write(",".join(cells) + "\n")
+
+
+def whole_lines(path: Path) -> list[str]:
+    """Return the whole lines after the header: what follows the last newline is not a row."""
+    return path.read_text().split("\n")[1:-1] if path.exists() else []
+
+
+def filter_lines(path: Path, keep: Callable[[str], bool]) -> None:
+    """Keep only the rows whose first cell passes."""
+    if path.exists():
+        header = path.read_text().split("\n")[0]
+        write_atomic(path, "\n".join([header, *(r for r in whole_lines(path) if keep(r.split(",")[0]))]) + "\n")

@@ -16,13 +16,13 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from narrows.errors import NarrowsError
-from narrows.files import write_atomic
+from narrows.files import append_line, filter_lines, whole_lines, write_atomic
 
 fcntl: Any
 try:
@@ -252,23 +252,23 @@ class RunFolder:
 
     def append_row(self, row: MetricRow) -> None:
         """Add one row to metrics.csv, with the header when it is the first."""
-        _append(self.metrics, COLUMNS, (_format(value) for value in asdict(row).values()))
+        append_line(self.metrics, COLUMNS, (_format(value) for value in asdict(row).values()))
 
     def append_decision(self, row: DecisionRow) -> None:
         """Add one row to decisions.csv."""
-        _append(self.decisions, DECISION_COLUMNS, (_format(value) for value in asdict(row).values()))
+        append_line(self.decisions, DECISION_COLUMNS, (_format(value) for value in asdict(row).values()))
 
     def append_costs(self, step: int, costs: list[float]) -> None:
         """Add one row to costs.csv: the cost of removal of each dimension, empty where it has none."""
         cells = ("" if math.isnan(cost) else f"{cost:.4g}" for cost in costs)
-        _append(self.costs, ["step", *map(str, range(len(costs)))], [str(step), *cells])
+        append_line(self.costs, ["step", *map(str, range(len(costs)))], [str(step), *cells])
 
     def read_rows(self) -> list[MetricRow]:
         """Return the metrics so far; a half-written last line (a killed run) is left out."""
         kinds = [f.type for f in fields(MetricRow)]
         rows = []
         try:
-            for line in _lines(self.metrics):
+            for line in whole_lines(self.metrics):
                 cells = zip(kinds, line.split(","), strict=True)
                 rows.append(MetricRow(*(kind(cell) for kind, cell in cells)))  # type: ignore[operator]
         except (ValueError, OSError) as error:
@@ -280,7 +280,7 @@ class RunFolder:
     def read_decisions(self) -> list[DecisionRow]:
         """Return the decisions so far; none for the paper's recipe."""
         rows = []
-        for line in _lines(self.decisions):
+        for line in whole_lines(self.decisions):
             step, action, opened, error, gates = line.split(",")
             rows.append(DecisionRow(int(step), action, int(opened), float(error), gates))
         return rows
@@ -291,69 +291,12 @@ class RunFolder:
         lines = [",".join(COLUMNS), *(",".join(_format(v) for v in asdict(row).values()) for row in kept)]
         write_atomic(self.metrics, "\n".join(lines) + "\n")
         steps = {str(row.step) for row in kept}
-        _filter(self.costs, lambda first: first in steps)
-        _filter(self.decisions, lambda first: int(first) <= step)
-
-
-class FrontFolder:
-    """A front's files: front.json (taus and settings), front.csv (one line a tau), front.png, and one run a tau."""
-
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
-        self.about = self.path / "front.json"
-        self.table = self.path / "front.csv"
-        self.figure = self.path / "front.png"
-
-    def level(self, tau: float) -> RunFolder:
-        """Return the run of one tau."""
-        return RunFolder(self.path / f"tau-{tau:g}")
-
-    def read_about(self) -> dict[str, Any]:
-        """Return the taus and settings; fail clearly where there is no front."""
-        try:
-            about = json.loads(self.about.read_text())
-            return {"taus": [float(tau) for tau in about["taus"]], "config": dict(about["config"])}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise NarrowsError(f"{self.path} is no front: it has no readable front.json") from error
-
-    def read_results(self) -> list[Result]:
-        """Return the answers so far, tightest tau first."""
-        found = (self.level(tau).read_result() for tau in self.read_about()["taus"])
-        return [result for result in found if result is not None]
-
-    def write_table(self, results: list[Result]) -> None:
-        """Write front.csv anew."""
-        lines = ["tau,dims,met,error,low,high,steps,model"]
-        for r in results:
-            held = r.heldout
-            numbers = (f"{x:.6g}" for x in (held.error, held.low, held.high))
-            model = self.level(r.tau or 0).model.relative_to(self.path)
-            lines.append(",".join([f"{r.tau:g}", str(r.dims), str(r.met).lower(), *numbers, str(r.steps), str(model)]))
-        write_atomic(self.table, "\n".join(lines) + "\n")
+        filter_lines(self.costs, lambda first: first in steps)
+        filter_lines(self.decisions, lambda first: int(first) <= step)
 
 
 def _float_or_none(value: Any) -> float | None:
     return None if value is None else float(value)
-
-
-def _append(path: Path, header: Sequence[str], cells: Iterable[str]) -> None:
-    """Add one line to a .csv file, with the header when it is the first."""
-    with path.open("a") as file:
-        if file.tell() == 0:
-            file.write(",".join(header) + "\n")
-        file.write(",".join(cells) + "\n")
-
-
-def _lines(path: Path) -> list[str]:
-    """Return the whole lines after the header: what follows the last newline is not a row."""
-    return path.read_text().split("\n")[1:-1] if path.exists() else []
-
-
-def _filter(path: Path, keep: Callable[[str], bool]) -> None:
-    """Keep only the rows whose first cell passes."""
-    if path.exists():
-        header = path.read_text().split("\n")[0]
-        write_atomic(path, "\n".join([header, *(r for r in _lines(path) if keep(r.split(",")[0]))]) + "\n")
 
 
 def _format(value: float | int | str) -> str:

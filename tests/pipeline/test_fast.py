@@ -12,9 +12,10 @@ import pytest
 from narrows.cli import main
 from narrows.data import load, split
 from narrows.errors import NarrowsError
+from narrows.fronts import FrontFolder
 from narrows.model import load_model
 from narrows.objective import absolute_error, cross_entropy
-from narrows.runs import FrontFolder, RunFolder
+from narrows.runs import RunFolder
 from narrows.training.config import TrainConfig
 from narrows.training.evaluate import evaluate
 from narrows.training.front import resume_front, train_front

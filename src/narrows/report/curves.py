@@ -4,7 +4,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from narrows.runs import FrontFolder, MetricRow, Result, RunFolder
+from narrows.fronts import FrontFolder
+from narrows.runs import MetricRow, Result, RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,8 @@ from pathlib import Path
 from narrows.data import Data
 from narrows.errors import NarrowsError
 from narrows.files import write_atomic
-from narrows.runs import FrontFolder, Result, RunFolder, claim_run_path
+from narrows.fronts import FrontFolder
+from narrows.runs import Result, RunFolder, claim_run_path
 from narrows.training.checkpoint import load_newest, read_checkpoint
 from narrows.training.config import PROMISES, TrainConfig, config_from_dict, to_dict
 from narrows.training.display import Display

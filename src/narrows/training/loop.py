@@ -6,22 +6,19 @@ it depends on, so that training through a checkpoint equals training in one go, 
 
 import contextlib
 import math
-import platform
 import signal
 import time
 from collections.abc import Iterator
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import torch
 from accelerate.utils import broadcast_object_list
 
-from narrows import _version
 from narrows.algorithm import Noise, make_optimiser
 from narrows.data import Batches, Data, split
 from narrows.errors import NarrowsError
-from narrows.model import VAE, save_model
+from narrows.model import VAE
 from narrows.objective import ERRORS
 from narrows.runs import MetricRow, Result, RunFolder
 from narrows.training.checkpoint import save_checkpoint, write_state
@@ -30,6 +27,7 @@ from narrows.training.display import Display
 from narrows.training.evaluate import describe_dimensions, evaluate
 from narrows.training.keeping import Keeper, Kept
 from narrows.training.recipes import make_recipe
+from narrows.training.saving import describe, save_kept, versions
 from narrows.training.setup import column_scaling, fingerprint, make_accelerator, make_model, moments, resolve
 from narrows.training.signals import Interrupted, StopRequest
 from narrows.training.units import in_own_units
@@ -121,7 +119,7 @@ class Trainer:
     def _run(self, stop: StopRequest) -> Result:
         """Train to the last batch and certify the model; or stop at a signal, with a checkpoint."""
         main = self.accelerator.is_main_process
-        self.display.begin(self.config, self.describe(), self.step)
+        self.display.begin(self.config, self._header(), self.step)
         started = time.perf_counter() - self.seconds
         try:
             while not self._ended():
@@ -198,28 +196,9 @@ class Trainer:
         self.step = self.saved_step = state["step"]
         self.seconds = state["seconds"]
 
-    def describe(self) -> list[str]:
-        """Say in a few lines what is trained, on what."""
-        c, s = self.config, self.splits
-        shape = "x".join(map(str, self.data.examples.shape))
+    def _header(self) -> list[str]:
         weights = sum(p.numel() for p in self.model.parameters())
-        lines = [f"data: {self.data.name}, {len(self.data.examples):,} examples of {shape}"]
-        if self.data.note:
-            lines[0] += f"; {self.data.note}"
-        lines.append(f"split: {len(s.train):,} train, {len(s.validation):,} validation, {len(s.test):,} test")
-        lines.append(
-            f"model: {c.network}, width {c.width}, {c.n} latent dimensions, {weights:,} weights, "
-            f"on {self.accelerator.device}"
-        )
-        if self.units is not None:
-            measure = "standard deviation" if c.scaling == "standard" else "range"
-            lines.append(f"scaling: each of {len(self.units.unit)} columns by its own {measure}; tau counts in those")
-        kind = "" if c.error == "squared" else f"{c.error} "
-        if self.config.tau is None:
-            lines.append(f"promise: none; {kind}error as small as it gets")
-        else:
-            lines.append(f"promise: {kind}error <= {self.tau:g} an input ({self.tau / self._values():.3g} a value)")
-        return lines
+        return describe(self.config, self.data, self.splits, self.units, weights, str(self.accelerator.device))
 
     def _own(self, rows: Any) -> Any:
         """Return this process's share of a batch; all draw the same batch and noise, so the sum is one process's."""
@@ -302,23 +281,7 @@ class Trainer:
         return seen
 
     def _save(self, model: VAE, kept: Kept, met: bool) -> None:
-        about: dict[str, Any] = {
-            "provisioned": self.config.n,
-            "tau": self.config.tau,
-            "error": self.config.error,
-            "met_on_validation": met,
-            "validation_error": kept.validation.error,
-            "step": kept.step,
-            "data": self.data.name,
-        }
-        if self.data.columns:
-            about["columns"] = list(self.data.columns)
-        if self.units is not None:  # the error counts in these units; the model takes and gives the user's
-            about["units"] = {"shift": self.units.shift.tolist(), "unit": self.units.unit.tolist()}
-            shift, unit = torch.from_numpy(self.units.shift), torch.from_numpy(self.units.unit)
-            scaling = model.scaling.in_units(shift, unit)
-            model = VAE(model.encoder, model.decoder, scaling, model.kept, model.network)
-        save_model(model, self.folder.model, about)
+        save_kept(self.folder.model, model, kept, met, self.config, self.data, self.units)
 
     def _finish(self) -> Result:
         """Take a last look, save everything, certify on the first process, and let all have the answer."""
@@ -363,9 +326,3 @@ class Trainer:
         self._save(model, chosen, met)
         self.folder.write_result(result)
         return result
-
-
-def versions() -> dict[str, str]:
-    """Return the versions a result depends on."""
-    packages = {name: version(name) for name in ("torch", "numpy", "accelerate")}
-    return {"narrows": _version.__version__, "python": platform.python_version(), **packages}

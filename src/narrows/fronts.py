@@ -1,0 +1,52 @@
+"""A front's folder: several taus, one run each (`runs.RunFolder`), and their table.
+
+front.json         the taus and the settings
+front.csv          one line a tau: dimensions, held-out error, where the model is; written when a tau is done
+front.png, .svg    dimensions against tau
+tau-3/, tau-4/     the runs
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import NarrowsError
+from narrows.files import write_atomic
+from narrows.runs import Result, RunFolder
+
+
+class FrontFolder:
+    """A front's files: front.json (taus and settings), front.csv (one line a tau), front.png, and one run a tau."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.about = self.path / "front.json"
+        self.table = self.path / "front.csv"
+        self.figure = self.path / "front.png"
+
+    def level(self, tau: float) -> RunFolder:
+        """Return the run of one tau."""
+        return RunFolder(self.path / f"tau-{tau:g}")
+
+    def read_about(self) -> dict[str, Any]:
+        """Return the taus and settings; fail clearly where there is no front."""
+        try:
+            about = json.loads(self.about.read_text())
+            return {"taus": [float(tau) for tau in about["taus"]], "config": dict(about["config"])}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise NarrowsError(f"{self.path} is no front: it has no readable front.json") from error
+
+    def read_results(self) -> list[Result]:
+        """Return the answers so far, tightest tau first."""
+        found = (self.level(tau).read_result() for tau in self.read_about()["taus"])
+        return [result for result in found if result is not None]
+
+    def write_table(self, results: list[Result]) -> None:
+        """Write front.csv anew."""
+        lines = ["tau,dims,met,error,low,high,steps,model"]
+        for r in results:
+            held = r.heldout
+            numbers = (f"{x:.6g}" for x in (held.error, held.low, held.high))
+            model = self.level(r.tau or 0).model.relative_to(self.path)
+            lines.append(",".join([f"{r.tau:g}", str(r.dims), str(r.met).lower(), *numbers, str(r.steps), str(model)]))
+        write_atomic(self.table, "\n".join(lines) + "\n")
