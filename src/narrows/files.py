@@ -1,4 +1,4 @@
-"""Files that are never half-written: write beside, flush to the disk, rename over the old one. And lines of .csv files."""
+"""Files that are never half-written: write beside, flush to the disk, rename over the old one; lines of .csv files."""
 
 import contextlib
 import os
