@@ -1,11 +1,12 @@
 """The paper's four curves (its figure 1) from a run's metrics: error and tau, sum of pi, lambda, tolerance hits."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narrows.fronts import FrontFolder
-from narrows.runs import MetricRow, Result, RunFolder
+from narrows.runs import DecisionRow, MetricRow, Result, RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,13 +21,29 @@ def draw_curves(folder: RunFolder) -> Path | None:
     if not rows:
         return None
     config = folder.read_config()
-    figure = four_curves(rows, config["tau"], config["n"], folder.read_result())
+    figure = four_curves(rows, config["tau"], config["n"], folder.read_result(), folder.read_decisions())
     figure.savefig(folder.figure, dpi=150)
     figure.savefig(folder.figure.with_suffix(".svg"))
     return folder.figure
 
 
-def four_curves(rows: list[MetricRow], tau: float | None, n: int, result: Result | None = None) -> "Figure":
+def staircase(decisions: Sequence[DecisionRow], n: int, end: int) -> tuple[list[int], list[int]]:
+    """Return the batches at which gates closed or opened again, and how many were open from then on."""
+    at, count = [0], [n]
+    for decision in decisions:
+        change = {"close": -1, "reopen": 1}.get(decision.action, 0) * len(decision.gates.split())
+        at.append(decision.step)
+        count.append(decision.open + change)
+    return [*at, end], [*count, count[-1]]
+
+
+def four_curves(
+    rows: list[MetricRow],
+    tau: float | None,
+    n: int,
+    result: Result | None = None,
+    decisions: Sequence[DecisionRow] = (),
+) -> "Figure":
     """Return the figure, not yet written; with the result, also its headline and where the saved model was taken."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FormatStrFormatter, LogFormatter, MaxNLocator, PercentFormatter
@@ -44,8 +61,12 @@ def four_curves(rows: list[MetricRow], tau: float | None, n: int, result: Result
     error.set_ylim(0, max(_upper([row.error for row in rows]), 1.6 * (tau or 0)))
     error.set_ylabel("error\nper input")
 
-    gates.plot(steps, [row.gate_sum for row in rows], color=BLUE, linewidth=1.2, label="sum of π")
-    gates.plot(steps, [row.open for row in rows], color=GREY, linewidth=0.8, linestyle=":", label="open gates")
+    if decisions:
+        at, count = staircase(decisions, n, steps[-1])
+        gates.step(at, count, where="post", color=BLUE, linewidth=1.2, label="open gates")
+    else:
+        gates.plot(steps, [row.gate_sum for row in rows], color=BLUE, linewidth=1.2, label="sum of π")
+        gates.plot(steps, [row.open for row in rows], color=GREY, linewidth=0.8, linestyle=":", label="open gates")
     gates.set_ylim(0, n * 1.05)
     gates.yaxis.set_major_locator(MaxNLocator(integer=True))
     gates.set_ylabel("gates")

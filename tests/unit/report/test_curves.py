@@ -1,7 +1,7 @@
 """The figure shows the rows: four curves with their data, tau as a line, axes with names."""
 
-from narrows.report.curves import draw_curves, four_curves
-from narrows.runs import MetricRow, RunFolder
+from narrows.report.curves import draw_curves, four_curves, staircase
+from narrows.runs import DecisionRow, MetricRow, RunFolder
 
 
 def rows(count: int = 40) -> list[MetricRow]:
@@ -33,3 +33,14 @@ def test_both_files_are_written_and_small(tmp_path):
     assert draw_curves(folder) == folder.figure
     assert folder.figure.read_bytes().startswith(b"\x89PNG")
     assert "<svg" in folder.figure.with_suffix(".svg").read_text()
+
+
+def test_the_staircase_has_every_closing_and_every_gate_that_opened_again():
+    decisions = [
+        DecisionRow(100, "close", 8, 0.9, "3 5"),
+        DecisionRow(160, "close", 6, 0.9, "1"),
+        DecisionRow(600, "reopen", 5, 1.4, "1"),
+        DecisionRow(700, "release", 6, 0.9, ""),
+        DecisionRow(900, "end", 6, 0.9, ""),
+    ]
+    assert staircase(decisions, 8, 900) == ([0, 100, 160, 600, 700, 900, 900], [8, 6, 5, 6, 6, 6, 6])
