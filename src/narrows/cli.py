@@ -248,13 +248,15 @@ def _tell(folder: RunFolder) -> None:
 
 def _tell_front(folder: FrontFolder) -> None:
     """Draw the front and print its table and where everything is."""
-    from narrows.report.curves import draw_front
+    from narrows.report.curves import draw_curves, draw_front
     from narrows.report.live import is_first_process
     from narrows.report.words import front_table
 
     if not is_first_process():
         return
     results = folder.read_results()
+    for result in results:
+        draw_curves(folder.level(result.tau or 0.0))
     print()
     print(front_table(results, folder.read_about()["taus"]))
     print(f"table:  {folder.table}")

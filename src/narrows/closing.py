@@ -188,8 +188,9 @@ class Closing:
         return not gains or self.since >= self.config.fit_patience
 
     def _later(self) -> list[tuple[int, float]]:
-        """Return what was seen since a quarter of the wait; what was before is not needed any more."""
-        self.seen = [(since, error) for since, error in self.seen if since >= self.since / 4]
+        """Return what was seen since a quarter of the wait, or half of the first fit, which falls steeply at first."""
+        start = self.since / (2 if self.phase == "fit" else 4)
+        self.seen = [(since, error) for since, error in self.seen if since >= start]  # the rest is not needed any more
         return self.seen
 
     def state_dict(self) -> dict[str, Any]:

@@ -14,19 +14,22 @@ from narrows.errors import NarrowsError
 from narrows.files import write_atomic
 from narrows.runs import Result, RunFolder
 
+FRONT = "front.json"
+"""What makes a folder a front's."""
+
 
 class FrontFolder:
     """A front's files: front.json (taus and settings), front.csv (one line a tau), front.png, and one run a tau."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.about = self.path / "front.json"
+        self.about = self.path / FRONT
         self.table = self.path / "front.csv"
         self.figure = self.path / "front.png"
 
     def level(self, tau: float) -> RunFolder:
         """Return the run of one tau."""
-        return RunFolder(self.path / f"tau-{tau:g}")
+        return RunFolder(self.path / f"tau-{tau:.12g}")
 
     def read_about(self) -> dict[str, Any]:
         """Return the taus and settings; fail clearly where there is no front."""
@@ -48,5 +51,7 @@ class FrontFolder:
             held = r.heldout
             numbers = (f"{x:.6g}" for x in (held.error, held.low, held.high))
             model = self.level(r.tau or 0).model.relative_to(self.path)
-            lines.append(",".join([f"{r.tau:g}", str(r.dims), str(r.met).lower(), *numbers, str(r.steps), str(model)]))
+            lines.append(
+                ",".join([f"{r.tau:.12g}", str(r.dims), str(r.met).lower(), *numbers, str(r.steps), str(model)])
+            )
         write_atomic(self.table, "\n".join(lines) + "\n")

@@ -88,6 +88,9 @@ def test_the_promise_in_every_word_is_the_same_tau(whole, plane, tmp_path):
     arguments = ["train", str(plane), "--steps", "5", *FAST]
     assert main([*arguments, "--tau-per-value", str(tau / 8), "--out", str(tmp_path / "a")]) == 0
     assert RunFolder(tmp_path / "a").read_config()["tau"] == pytest.approx(tau)
+    arguments = ["train", str(plane), "--steps", "5", "--recipe", "plain", *[a for a in FAST if "recipe" not in a]]
+    assert main([*arguments, "--explained", "0.9", "--out", str(tmp_path / "plain")]) == 0
+    assert RunFolder(tmp_path / "plain").read_config()["tau"] == pytest.approx(tau)
     # What the command line promises takes the place of what the file does.
     config = ["--config", str(whole.config), "--explained", "0.8", "--steps", "5"]
     assert main(["train", *config, "--out", str(tmp_path / "b")]) == 0
@@ -137,7 +140,7 @@ def test_a_run_that_ended_by_itself_is_shown_again_not_trained(whole, capsys):
     assert whole.result.read_bytes() == before
     assert main(["resume", str(whole.path), "--steps", "9000"]) == 2
     error = capsys.readouterr().err
-    assert "ended by itself" in error
+    assert "has had its last phase and cannot go on" in error
     assert error.count("\n") == 1
     assert whole.result.read_bytes() == before
 
@@ -148,6 +151,8 @@ def test_a_given_number_of_batches_is_kept_to(plane, tmp_path):
     assert folder.read_result().steps == 500
     release = next(d for d in folder.read_decisions() if d.action == "release")
     assert release.step <= 410, "the last phase has its fifth of the run"
+    assert main(["resume", str(folder.path), "--steps", "900"]) == 2
+    assert folder.read_result().steps == 500
 
 
 def test_as_good_as_a_plain_vae(plane, tmp_path):
@@ -161,7 +166,7 @@ def test_as_good_as_a_plain_vae(plane, tmp_path):
     assert done.returncode == 0, done.stderr
     plain, narrow = RunFolder(out.plain).read_result(), out.read_result()
     assert (plain.n, plain.dims, plain.tau) == (2, 2, None)
-    assert narrow.tau == plain.validation.error
+    assert narrow.tau == plain.validation.high
     assert narrow.n == 5
     assert "a plain VAE with 2 dimensions" in run("show", out.plain).stdout
     assert main(["resume", str(out.path)]) == 0
@@ -212,6 +217,9 @@ def test_a_front_that_was_killed_goes_on_bit_for_bit(front, plane, tmp_path):
     kill(process)
     shown = run("show", out.path)
     assert "1 of 2 not done yet" in shown.stdout
+    # A level alone is not to be gone on with: the front would miss the state that its next one begins with.
+    assert f"go on with: narrows resume {out.path}\n" in run("show", out.level(0.1).path).stdout
+    assert "is one tau of a front; go on with" in run("resume", out.level(0.1).path).stderr
     resumed = run("resume", out.path)
     assert resumed.returncode == 0, resumed.stderr
     for tau in TAUS:
@@ -239,8 +247,12 @@ def test_bad_fronts_get_one_line(plane, tmp_path, capsys, arguments, expected):
 def test_a_front_from_python_takes_an_array(tmp_path):
     x = np.random.default_rng(0).random((200, 1)).astype(np.float32) @ np.ones((1, 6), np.float32)
     config = TrainConfig(n=3, width=2, batch=16, steps=60, threads=1, device="cpu")
-    results, folder = train_front(config, [0.3, 0.2], tmp_path / "f", x)
+    results, folder = train_front(config, np.array([0.3, 0.2, 0.3]), tmp_path / "f", x)
     assert [r.tau for r in results] == [0.2, 0.3]
     assert json.loads(folder.about.read_text())["taus"] == [0.2, 0.3]
     with pytest.raises(NarrowsError, match="resume it from Python"):
         resume_front(folder.path)
+    for taus in (["a"], 5.0, [], [0.0], [np.nan]):
+        with pytest.raises(NarrowsError, match="taus must be numbers"):
+            train_front(config, taus, tmp_path / "g", x)
+    assert not (tmp_path / "g").exists()

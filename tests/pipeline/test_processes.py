@@ -12,12 +12,20 @@ from narrows.runs import RunFolder
 from .conftest import run, small
 
 
-@pytest.mark.parametrize("recipe", ["paper", "fast"])
-def test_two_processes_train_the_same_model_as_one(tmp_path, recipe):
+@pytest.mark.parametrize(("recipe", "device"), [("paper", "cpu"), ("fast", "auto")])
+def test_two_processes_train_the_same_model_as_one(tmp_path, recipe, device):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "v.npy", rng.random((500, 3)) @ rng.random((3, 20)) / 3)
     alone = run(
-        "train", tmp_path / "v.npy", "--tau", "0.2", "--steps", "120", "--out", tmp_path / "one", *small(recipe=recipe)
+        "train",
+        tmp_path / "v.npy",
+        "--tau",
+        "0.2",
+        "--steps",
+        "120",
+        "--out",
+        tmp_path / "one",
+        *small(recipe=recipe, device=device),
     )
     assert alone.returncode == 0, alone.stderr
     # The settings go by file: the launcher takes short options such as --n for its own.

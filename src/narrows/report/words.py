@@ -3,6 +3,7 @@
 import math
 import shlex
 
+from narrows.fronts import FRONT
 from narrows.runs import HeldOut, MetricRow, Result, RunFolder
 
 MOST_COSTS = 12
@@ -42,13 +43,13 @@ def _headline(result: Result) -> str:
     if result.model == "last":
         return (
             f"tau was not reached: best error {result.best_error:.4g} with {result.best_dims} of {result.n} dimensions "
-            f"(tau {result.tau:g}); raise tau or n, or train longer; the last model, of {result.dims} dimensions, is "
-            f"saved and marked as such"
+            f"(tau {result.tau:g}); raise tau or n, or train longer (--steps, --patience); "
+            f"the last model, of {result.dims} dimensions, is saved and marked as such"
         )
     return (
         f"{result.dims} of {result.n} {dimensions} kept, but tau is not certain: it was met on the validation split "
         f"({_interval(result.validation)}) and not on the test split ({_interval(result.heldout)}); "
-        f"train longer or raise tau a little"
+        f"raise tau a little, or train longer (--steps, --patience)"
     )
 
 
@@ -79,7 +80,9 @@ def hint(result: Result, rows: list[MetricRow], folder: RunFolder) -> str | None
 
 def progress(folder: RunFolder, steps: int | str, rows: list[MetricRow]) -> str:
     """Say where a run stands that has not ended."""
-    go_on = f"go on with: narrows resume {shlex.quote(str(folder.path))}"
+    parent = folder.path.parent
+    part = (parent / FRONT).exists() or RunFolder(parent).plain == folder.path
+    go_on = f"go on with: narrows resume {shlex.quote(str(parent if part else folder.path))}"
     if not rows:
         return f"{folder.path} has not ended and has no metrics yet; {go_on}"
     row = rows[-1]
@@ -89,7 +92,7 @@ def progress(folder: RunFolder, steps: int | str, rows: list[MetricRow]) -> str:
 
 def front_table(results: list[Result], taus: list[float]) -> str:
     """Return one line a tau: dimensions, held-out error, and whether the promise is kept."""
-    lines = [f"{'tau':>8}  {'dims':>4}  {'test error (95%)':<28}  met"]
+    lines = [f"{'tau':>8}  {'dims':>4}  {'test error (95%)':<28}  met (the interval is within tau)"]
     for result in results:
         held = result.heldout
         interval = f"{held.error:.4g} ({held.low:.4g} to {held.high:.4g})"

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset as TorchDataset
 
-from narrows.data import Data, from_array, from_dataset, load
+from narrows.data import Data, absolute, from_array, from_dataset, load
 from narrows.errors import NarrowsError
+from narrows.fronts import FRONT
 from narrows.runs import Result, RunFolder, claim_run_path
 from narrows.training.checkpoint import load_newest
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
@@ -37,8 +38,7 @@ def train(
     """
     config = config.checked()
     display = display or Display()
-    if data is not None:
-        config = replace(config, data=IN_MEMORY)
+    config = replace(config, data=absolute(config.data) if data is None else IN_MEMORY)
     loaded = load_data(config, data, display)
     if config.as_good_as is not None:
         Trainer(_plain(config), loaded, display)  # settings and data are found good before anything is written
@@ -62,14 +62,14 @@ def resume(
     Also returns a line for each damaged checkpoint that was passed over. A finished run is returned as it is.
     """
     folder = RunFolder(out)
+    if (folder.path.parent / FRONT).exists():
+        raise NarrowsError(f"{out} is one tau of a front; go on with `narrows resume {folder.path.parent}`")
     config = config_from_dict(folder.read_config(), str(folder.config))
     if data is None and config.data == IN_MEMORY:
         raise NarrowsError(f"{out} was trained on an array in memory: resume it from Python, with data=...")
     if steps is not None:
-        if config.steps == "auto" and folder.read_result() is not None:
-            raise NarrowsError(
-                f"{out} ended by itself: there is nothing to go on with; a new run with more --patience may"
-            )
+        if config.recipe != "paper" and folder.read_result() is not None:
+            raise NarrowsError(f"{out} has had its last phase and cannot go on; start a new run, with more --patience")
         config = replace(config, steps=steps).checked()
     if config.as_good_as is not None:
         display = display or Display()
@@ -107,17 +107,20 @@ def _plain(config: TrainConfig) -> TrainConfig:
 
 
 def _train_as_good_as(config: TrainConfig, folder: RunFolder, data: Data, display: Display) -> Result:
-    """Train a plain VAE in plain/ (or go on with it), then the narrow one that must be as good on held-out data."""
+    """Train a plain VAE in plain/ (or go on with it), then the narrow one that must be as good on held-out data.
+
+    As good: tau is the upper end of the plain one's interval on the validation split, which it keeps itself.
+    """
     assert config.as_good_as is not None
     try:
         if on_first_process(config, RunFolder(folder.plain).config.exists):
             reference, _, _ = resume(folder.plain, data=data, display=display)
         else:
-            reference, _ = train(_plain(config), folder.plain, data, display)
+            reference = Trainer(_plain(config), data, display).start_in(RunFolder(folder.plain))
     except Interrupted as stopped:
         raise Interrupted(stopped.step, folder.path, stopped.number) from None
     n = 2 * config.as_good_as if config.n == "auto" else config.n
-    narrow = replace(config, as_good_as=None, tau=reference.validation.error, n=n)
+    narrow = replace(config, as_good_as=None, tau=reference.validation.high, n=n)
     return Trainer(narrow, data, display).start_in(folder, prepared=True)
 
 

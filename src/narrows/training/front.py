@@ -8,18 +8,17 @@ Each tau is an ordinary run in a folder of its own (OUT/tau-3, OUT/tau-4, ...); 
 """
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from narrows.data import Data
+from narrows.data import Data, absolute
 from narrows.errors import NarrowsError
 from narrows.files import write_atomic
 from narrows.fronts import FrontFolder
 from narrows.runs import Result, RunFolder, claim_run_path
 from narrows.training.checkpoint import load_newest, read_checkpoint
-from narrows.training.config import PROMISES, TrainConfig, config_from_dict, to_dict
+from narrows.training.config import LARGEST, PROMISES, SMALLEST, TrainConfig, config_from_dict, to_dict
 from narrows.training.display import Display
 from narrows.training.entry import IN_MEMORY, AnyData, load_data
 from narrows.training.loop import Trainer
@@ -37,8 +36,7 @@ def train_front(
     """Find the number of dimensions for each tau, tightest first; return the answers in that order, and the folder."""
     config, display = config.checked(), display or Display()
     taus = _checked(config, taus)
-    if data is not None:
-        config = replace(config, data=IN_MEMORY)
+    config = replace(config, data=absolute(config.data) if data is None else IN_MEMORY)
     loaded = load_data(config, data, display)
     Trainer(
         replace(config, tau=taus[0]), loaded, display
@@ -68,14 +66,18 @@ def resume_front(
 
 
 def _checked(config: TrainConfig, taus: Sequence[float]) -> list[float]:
-    if not taus or not all(math.isfinite(tau) and tau > 0 for tau in taus):
-        raise NarrowsError(f"--taus must be numbers above 0, such as 3,4,6; they are {list(taus)}")
+    try:
+        numbers = [float(tau) for tau in taus]
+    except (TypeError, ValueError):
+        raise NarrowsError(f"taus must be numbers, such as [3, 4, 6]; they are {taus!r}") from None
+    if not numbers or not all(SMALLEST <= tau <= LARGEST for tau in numbers):
+        raise NarrowsError(f"--taus must be numbers above 0, such as 3,4,6; they are {numbers}")
     given = [f"--{name.replace('_', '-')}" for name in PROMISES if getattr(config, name) is not None]
     if given:
         raise NarrowsError(f"a front has its own --taus; leave {given[0]} out")
     if config.recipe != "fast":
         raise NarrowsError(f"a front is trained with --recipe fast, not {config.recipe}")
-    return sorted({float(tau) for tau in taus})
+    return sorted(set(numbers))
 
 
 def _levels(

@@ -119,7 +119,7 @@ def promised(config: TrainConfig, data: Data, measured: Moments) -> float | None
         return config.tau
     if config.tau_per_value is not None:
         return config.tau_per_value * values
-    if config.recipe == "plain":
+    if config.recipe == "plain" and config.explained is None:
         return None
     if measured.variance < SMALLEST:
         raise NarrowsError(f"{data.name}: all examples are (nearly) the same; give any --tau from {SMALLEST:g} on")
@@ -176,9 +176,9 @@ def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:
         raise NarrowsError(f"--device {config.device} is not there on this machine; use --device cpu or auto")
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    accelerator = accelerate.Accelerator(
-        cpu=config.device == "cpu", mixed_precision="bf16" if config.precision == "bfloat16" else "no"
-    )
+    # Without an accelerator accelerate has to be told so: only then do several processes on CPUs find each other.
+    cpu = config.device == "cpu" or (config.device == "auto" and not any(available.values()))
+    accelerator = accelerate.Accelerator(cpu=cpu, mixed_precision="bf16" if config.precision == "bfloat16" else "no")
     if config.batch % accelerator.num_processes:
         raise NarrowsError(
             f"--batch {config.batch} cannot be shared evenly among {accelerator.num_processes} processes"
