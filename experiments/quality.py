@@ -47,7 +47,7 @@ def draw(models: dict[str, VAE], x: torch.Tensor) -> None:
     """Draw the sheet of digits, samples and reconstructions."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 9.2), layout="constrained")
+    figure = Figure(figsize=(10, 6.6), layout="constrained")
     axes = figure.subplots(3, 2)
     sheet(axes[0, 0], x, "test digits")
     axes[0, 1].set_axis_off()
