@@ -15,7 +15,22 @@ from narrows.runs import RunFolder
 from narrows.training.config import TrainConfig
 from narrows.training.entry import train
 
-QUICK = ("--n", "3", "--width", "2", "--batch", "16", "--steps", "30", "--device", "cpu", "--log-every", "10")
+QUICK = (
+    "--recipe",
+    "paper",
+    "--n",
+    "3",
+    "--width",
+    "2",
+    "--batch",
+    "16",
+    "--steps",
+    "30",
+    "--device",
+    "cpu",
+    "--log-every",
+    "10",
+)
 RANDOM = np.random.default_rng(0)
 
 
