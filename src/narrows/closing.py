@@ -42,7 +42,7 @@ class ClosingConfig:
     at_once: float = 0.5
     """Several gates close at once while their costs together are within this share of the slack."""
     judge_from: int = 400
-    """Batches before a wait can be called hopeless."""
+    """Batches before a wait can be called hopeless; while fitting, two least patiences."""
     fit_patience: int = 20_000
     """With all gates open, in batches: the same, at least; else four times those so far. Without a bound: the end."""
     worth: float = 0.03
@@ -124,7 +124,8 @@ class Closing:
             return self._release() if self._settled() else None
         if self.error() <= 1:
             return self._next(costs)
-        if self.since >= self.config.judge_from and self._hopeless():
+        judged_from = 2 * self.config.least_patience if self.phase == "fit" else self.config.judge_from
+        if self.since >= judged_from and self._hopeless():
             return self._reopen() if self.phase == "closed" else self._release()
         return None
 
