@@ -26,10 +26,8 @@ MEMORY = 25
 """Measurements that count; more where there are so many gates that each would be tried too seldom."""
 ENOUGH = 5.0
 """How often a gate must have been tried before its cost is told."""
-
-
-Share = Callable[[Tensor], Tensor]
-"""This process's rows of what was drawn for all."""
+Share = Callable[[Any], Any]
+"""This process's rows, of a tensor or an array, of what was drawn for all."""
 
 
 def whole(rows: Tensor) -> Tensor:

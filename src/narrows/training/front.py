@@ -38,9 +38,7 @@ def train_front(
     taus = _checked(config, taus)
     config = replace(config, data=absolute(config.data) if data is None else IN_MEMORY)
     loaded = load_data(config, data, display)
-    Trainer(
-        replace(config, tau=taus[0]), loaded, display
-    )  # settings and data are found good before anything is written
+    Trainer(replace(config, tau=taus[0]), loaded, display)  # all is found good before anything is written
     folder = on_first_process(config, lambda: _prepare(config, taus, out, loaded.name))
     return _levels(config, taus, folder, loaded, display), folder
 

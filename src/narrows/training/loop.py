@@ -26,7 +26,7 @@ from narrows.training.config import TrainConfig, to_dict
 from narrows.training.display import Display
 from narrows.training.evaluate import describe_dimensions, evaluate
 from narrows.training.keeping import Keeper, Kept
-from narrows.training.recipes import make_recipe
+from narrows.training.recipes import FastRecipe, make_recipe
 from narrows.training.saving import describe, save_kept, versions
 from narrows.training.setup import column_scaling, fingerprint, make_accelerator, make_model, moments, resolve
 from narrows.training.signals import Interrupted, StopRequest
@@ -96,6 +96,7 @@ class Trainer:
         """Begin with another run's weights, gates and stream of batches, where that run had found its size."""
         model = {name: tensor for name, tensor in state["narrowing"].items() if name.startswith("model.")}
         self.narrowing.load_state_dict(model, strict=False)
+        assert isinstance(self.recipe, FastRecipe), "only that recipe knows when a size is found"
         self.recipe.go_on_from(state["recipe"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.noise.set_state(state["noise"])

@@ -14,13 +14,12 @@ from narrows.constraint import Geco, SteeredBound
 from narrows.data import Data, Splits
 from narrows.fast import Fast
 from narrows.model import GatedVAE
+from narrows.monitor import Share
 from narrows.objective import ERRORS
 from narrows.runs import DecisionRow
 from narrows.training.config import TrainConfig
 from narrows.training.setup import make_geco
 
-Share = Callable[[Any], Any]
-"""This process's part of a batch."""
 Act = Callable[[], None]
 """Something the trainer does when it is asked to."""
 
@@ -72,10 +71,6 @@ class Recipe(ABC):
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Undo `state_dict`."""
-
-    def go_on_from(self, state: dict[str, Any]) -> None:
-        """Begin where another run had found its size."""
-        raise NotImplementedError
 
 
 class PaperRecipe(Recipe):
