@@ -52,7 +52,7 @@ def main() -> None:
     torch.set_num_threads(1)
     data = read_mnist(sys.argv[1:])
     kind = sys.argv[2] if len(sys.argv) > 2 else "conv"
-    table = Table("bisection", ["network", "n"])
+    table = Table("bisection")
     low, high, tried = 0, 32, []  # low fails, high is enough
     while high - low > 1:
         n = (low + high) // 2

@@ -24,8 +24,8 @@ Row = dict[str, Any]
 class Table:
     """The rows of one experiment in a .csv file, each written when it is known."""
 
-    def __init__(self, name: str, keys: Sequence[str]) -> None:
-        self.path, self.keys = RESULTS / f"{name}.csv", list(keys)
+    def __init__(self, name: str) -> None:
+        self.path = RESULTS / f"{name}.csv"
         self.rows: list[Row] = []
         if self.path.exists():
             with self.path.open() as file:
@@ -48,10 +48,10 @@ class Table:
         return row
 
 
-def run(config: TrainConfig, data: Any, reached: Sequence[int] = (), out: Path | None = None) -> Row:
+def run(config: TrainConfig, data: Any, reached: Sequence[int] = ()) -> Row:
     """Train once and return what the tables show; `reached`: the batch at which so few gates were known to do."""
     with tempfile.TemporaryDirectory() as temporary:
-        result, folder = train(config, out or Path(temporary) / "run", data)
+        result, folder = train(config, Path(temporary) / "run", data)
         return summary(result, folder, reached)
 
 

@@ -14,7 +14,7 @@ def main() -> None:
     """Run what is missing."""
     keep_memory()
     data = load("dsprites", origin="drawn")
-    table = Table("dsprites", ["seed"])
+    table = Table("dsprites")
     for seed in range(3):
         config = TrainConfig(tau=20.0, n=10, seed=seed, threads=1, device="cpu")
         table.run(lambda config=config: run(config, data, (6, 5)), seed=seed)  # type: ignore[misc]

@@ -25,7 +25,7 @@ def main() -> None:
 
     keep_memory()
     data = read_mnist(sys.argv[1:])
-    one, separate = Table("front_one_run", ["tau"]), Table("front_separate", ["tau"])
+    one, separate = Table("front_one_run"), Table("front_separate")
     if len(one.rows) < len(TAUS):
         with tempfile.TemporaryDirectory() as out:
             results, folder = train_front(CONFIG, TAUS, Path(out) / "front", data)

@@ -16,7 +16,7 @@ from narrows.training.config import TrainConfig
 def main() -> None:
     """Run what is missing and count the right answers."""
     keep_memory()
-    table = Table("known_answers", ["d", "unit", "seed"])
+    table = Table("known_answers")
     for d, unit, seed in product((2, 3, 5, 8), (1, 1000, 0.001), range(5)):
         config = TrainConfig(explained=0.96, n=16, seed=seed, threads=1, device="cpu", values="any")
         x = curved_manifold(20_000, d=d, ambient=50, seed=seed) * np.float32(unit)

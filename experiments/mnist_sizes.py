@@ -16,7 +16,7 @@ def main() -> None:
     """Run what is missing and say how far the answers are apart."""
     keep_memory()
     data = read_mnist(sys.argv[1:])
-    table = Table("mnist_sizes", ["n", "seed"])
+    table = Table("mnist_sizes")
     for seed, n in product(range(3), (32, 16, 64)):
         config = TrainConfig(tau=10.0, n=n, seed=seed, threads=1, device="cpu")
         table.run(lambda config=config: run(config, data, (13, 10)), n=n, seed=seed)  # type: ignore[misc]

@@ -130,7 +130,7 @@ def main() -> None:
     keep_memory()
     torch.set_num_threads(1)
     data = read_mnist(sys.argv[1:])
-    table = Table("networks", ["network"])
+    table = Table("networks")
 
     def mlp() -> Row:
         row = run(TrainConfig(tau=10.0, n=32, network="mlp", threads=1, device="cpu"), data)

@@ -67,7 +67,7 @@ def main() -> None:
     assert result is not None
     same = TrainConfig(tau=10.0, n=result.dims, steps=result.steps, recipe="plain", threads=1, device="cpu")
     plain = finished("plain", same, data)
-    table = Table("quality", ["model"])
+    table = Table("quality")
     for name, folder in (("narrowed", narrow), ("plain", plain)):
         answer = folder.read_result()
         assert answer is not None

@@ -109,7 +109,7 @@ def main() -> None:
         sys.exit("usage: python experiments/variants.py manifold | mnist FOLDER | dsprites")
     name = sys.argv[1]
     data, settings, sizes = setting(name)
-    table = Table(f"variants_{name}", ["recipe"])
+    table = Table(f"variants_{name}")
     for variant in ("fast", "paper", "kl-first", "trembling", "no-reopening"):
         table.run(lambda v=variant: run(name, v, data, settings, sizes), recipe=variant)  # type: ignore[misc]
 
