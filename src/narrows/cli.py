@@ -5,9 +5,10 @@ be used (one line says what, where and what to do), 128 + signal when a run was 
 """
 
 import os
+import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,7 +21,7 @@ from narrows.allocator import keep_memory
 from narrows.errors import NarrowsError
 from narrows.fronts import FrontFolder
 from narrows.runs import RunFolder
-from narrows.training.config import PROMISES, TrainConfig, config_from_dict, read_config_file
+from narrows.training.config import COUNTS, PROMISES, TrainConfig, config_from_dict, read_config_file
 
 HELP = """How many latent dimensions does my data need?
 
@@ -90,6 +91,7 @@ def front(
     *,
     taus: str,
     out: Path | None = None,
+    config: Path | None = None,
     settings: Annotated[TrainConfig, Parameter(name="*")] = DEFAULTS,
 ) -> int:
     """Find how many dimensions each of several tolerances needs, from one run: tightest first, then looser.
@@ -106,6 +108,8 @@ def front(
         The tolerances, separated by commas.
     out
         Folder for the front, new or empty; one run a tau goes into it. By default the next free runs/NAME-front-1, ...
+    config
+        A .toml or .json file with any of these settings, such as another run's config.json; its tau is not used.
     """
     from narrows.report.live import make_display
     from narrows.training.front import train_front
@@ -157,13 +161,17 @@ def show(run: Path, /, *, json: bool = False) -> int:
     run
         The run's folder.
     json
-        Print result.json instead of words.
+        Print result.json instead of words; of a front, a list of them.
     """
     from narrows.report import words
 
     if FrontFolder(run).about.exists():
         front_folder = FrontFolder(run)
-        print(words.front_table(front_folder.read_results(), front_folder.read_about()["taus"]))
+        results = front_folder.read_results()
+        if json:
+            print(f"[{', '.join(result.to_json().rstrip() for result in results)}]")
+        else:
+            print(words.front_table(results, front_folder.read_about()["taus"]))
         return 0
     folder = RunFolder(run)
     settings = config_from_dict(folder.read_config(), str(folder.config))
@@ -238,12 +246,11 @@ def _tell(folder: RunFolder) -> None:
         return
     with StopRequest():  # the results are written; a Ctrl-C now would only cut the answer off
         result = folder.read_result()
-        figure = draw_curves(folder)
         print()
         if result is not None:
             print(full_answer(result, folder))
         print(f"model:  {folder.model}")
-        print(f"figure: {figure}")
+        _draw(lambda: draw_curves(folder))
 
 
 def _tell_front(folder: FrontFolder) -> None:
@@ -255,12 +262,24 @@ def _tell_front(folder: FrontFolder) -> None:
     if not is_first_process():
         return
     results = folder.read_results()
-    for result in results:
-        draw_curves(folder.level(result.tau or 0.0))
     print()
     print(front_table(results, folder.read_about()["taus"]))
     print(f"table:  {folder.table}")
-    print(f"figure: {draw_front(folder, results)}")
+
+    def draw() -> Path:
+        for result in results:
+            draw_curves(folder.level(result.tau or 0.0))
+        return draw_front(folder, results)
+
+    _draw(draw)
+
+
+def _draw(figure: Callable[[], Path | None]) -> None:
+    """Draw a figure and say where it is; where it cannot be written, the results are safe all the same."""
+    try:
+        print(f"figure: {figure()}")
+    except OSError as error:
+        print(f"narrows: warning: the figure could not be written: {error}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -269,6 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         keep_memory()
     try:
+        _refuse_fractions(tokens)
         _use_config_file(tokens)
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         return code if isinstance(code, int) else 0
@@ -298,20 +318,33 @@ def _stopped(error: Exception) -> int:
 
 
 def _use_config_file(tokens: list[str]) -> None:
-    """Let the file behind --config set the defaults of `train`; what the command line says wins."""
-    app["train"].config = ()
-    for i, token in enumerate(tokens):
+    """Let the file behind --config set the defaults; what the command line says wins."""
+    for command in ("train", "front"):
+        app[command].config = ()
+    options = _options(tokens)
+    if tokens and tokens[0] in ("train", "front") and "config" in options:
+        path = Path(options["config"])
+        settings = {k: v for k, v in read_config_file(path).items() if v is not None}
+        if tokens[0] == "front" or any(promise in options for promise in PROMISES):
+            settings = {k: v for k, v in settings.items() if k not in PROMISES}
+        app[tokens[0]].config = (Dict({tokens[0]: settings}, source=str(path)),)
+
+
+def _refuse_fractions(tokens: list[str]) -> None:
+    """Refuse 2.5 where a whole number is due: the parser would round it."""
+    for name, value in _options(tokens).items():
+        if name in (*COUNTS, "seed", "split_seed") and re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", value):
+            raise NarrowsError(f"--{name.replace('_', '-')} must be a whole number; it is {value}")
+
+
+def _options(tokens: list[str]) -> dict[str, str]:
+    """Return the options of a command line that have a value, under their settings' names."""
+    found = {}
+    for token, after in zip(tokens, [*tokens[1:], ""], strict=True):
         name, equals, value = token.partition("=")
-        if tokens[0] == "train" and name == "--config" and (equals or i + 1 < len(tokens)):
-            path = Path(value if equals else tokens[i + 1])
-            settings = {k: v for k, v in read_config_file(path).items() if v is not None}
-            if any(_names(token, promise) for token in tokens for promise in PROMISES):
-                settings = {k: v for k, v in settings.items() if k not in PROMISES}
-            app["train"].config = (Dict({"train": settings}, source=str(path)),)
-
-
-def _names(token: str, setting: str) -> bool:
-    return token.partition("=")[0] == f"--{setting.replace('_', '-')}"
+        if name.startswith("--") and (equals or after):
+            found[name[2:].replace("-", "_")] = value if equals else after
+    return found
 
 
 if __name__ == "__main__":

@@ -131,6 +131,9 @@ class Result:
     """The promised bound on the error; None for a plain VAE without one."""
     values: int
     """Values in one input; an error divided by this is the error per value."""
+    variance: float | None
+    """Squared errors: the training data's variance, summed over an input's values; one less error / variance is what
+    PCA calls explained."""
     heldout: HeldOut
     """The saved model on the test split, seen once."""
     validation: HeldOut

@@ -229,6 +229,8 @@ BAD_INPUT = {
     "an estimator without sampling": (lambda t: ["--estimator", "disarm"], "--estimator disarm is for --recipe paper"),
     "patience": (lambda t: ["--patience", "0"], "--patience must be a number above 0"),
     "n zero": (lambda t: ["--n", "0"], "--n must be at least 1; it is 0"),
+    "half a dimension": (lambda t: ["--n", "2.5"], "--n must be a whole number; it is 2.5"),
+    "half a seed": (lambda t: ["--seed=1.5"], "--seed must be a whole number; it is 1.5"),
     "steps zero": (lambda t: ["--steps", "0"], "--steps must be at least 1"),
     "batch zero": (lambda t: ["--batch", "0"], "--batch must be at least 1"),
     "learning rate": (lambda t: ["--learning-rate", "0"], "--learning-rate must be a number above 0"),

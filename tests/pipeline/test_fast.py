@@ -168,6 +168,8 @@ def test_as_good_as_a_plain_vae(plane, tmp_path):
     assert (plain.n, plain.dims, plain.tau) == (2, 2, None)
     assert narrow.tau == plain.validation.high
     assert narrow.n == 5
+    assert done.stdout.index("first a plain VAE with 2 dimensions") < done.stdout.index("now from 5 dimensions")
+    assert f"tau is what the plain VAE with 2 dimensions in {out.plain} reached" in done.stdout
     assert "a plain VAE with 2 dimensions" in run("show", out.plain).stdout
     assert main(["resume", str(out.path)]) == 0
     assert out.read_result() == narrow
@@ -195,7 +197,7 @@ def front(plane, tmp_path_factory) -> FrontFolder:
     return folder
 
 
-def test_a_front_has_a_model_for_every_tau_tightest_first(front):
+def test_a_front_has_a_model_for_every_tau_tightest_first(front, capsys):
     results = front.read_results()
     assert tuple(r.tau for r in results) == TAUS
     assert results[0].dims >= results[1].dims >= 1
@@ -206,6 +208,17 @@ def test_a_front_has_a_model_for_every_tau_tightest_first(front):
         assert load_model(front.path / line.split(",")[-1]).n == result.dims
     assert front.figure.read_bytes().startswith(b"\x89PNG")
     assert main(["show", str(front.path)]) == 0
+    capsys.readouterr()
+    assert main(["show", str(front.path), "--json"]) == 0
+    assert [answer["dims"] for answer in json.loads(capsys.readouterr().out)] == [result.dims for result in results]
+
+
+def test_a_front_takes_a_runs_settings_but_not_its_tau(front, tmp_path, capsys):
+    config, out = front.level(0.02).config, tmp_path / "f"
+    assert main(["front", "--config", str(config), "--taus", "0.3", "--steps", "100", "--out", str(out)]) == 0
+    assert FrontFolder(out).read_results()[0].tau == 0.3
+    assert FrontFolder(out).read_about()["config"]["n"] == 5
+    assert f"figure: {out / 'front.png'}" in capsys.readouterr().out
 
 
 def test_a_front_that_was_killed_goes_on_bit_for_bit(front, plane, tmp_path):

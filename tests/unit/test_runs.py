@@ -44,8 +44,9 @@ def test_truncating_before_any_row_leaves_a_file_that_can_be_appended_to(tmp_pat
 def test_a_result_round_trips(tmp_path):
     held = HeldOut(19.5, 19.25, 19.75, 15.0, 1000)
     result = Result(
-        n=10, dims=2, kept=[1, 7], tau=20.0, values=4096, heldout=held, validation=held, best_error=19.0, best_dims=3,
-        met=True, model="smallest that met tau", model_step=500, steps=1000, seconds=1.5, seed=0, versions={"a": "1"},
+        n=10, dims=2, kept=[1, 7], tau=20.0, values=4096, variance=100.0, heldout=held, validation=held,
+        best_error=19.0, best_dims=3, met=True, model="smallest that met tau", model_step=500, steps=1000,
+        seconds=1.5, seed=0, versions={"a": "1"},
         dimensions=[Dimension(1, 5.0, 2.0, 0.0, 1.0), Dimension(7, 4.5, 1.5, 0.25, 0.5)],
     )  # fmt: skip
     assert Result.from_json(result.to_json()) == result

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
 """Okabe and Ito's colours, told apart by colour-blind readers."""
+WIDE = 20
+"""Taus further apart than this go on a logarithmic axis."""
 
 
 def draw_curves(folder: RunFolder) -> Path | None:
@@ -103,7 +105,7 @@ def four_curves(
 def draw_front(folder: FrontFolder, results: list[Result]) -> Path:
     """Write front.png and front.svg: dimensions against tau; hollow points are promises not kept."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import FormatStrFormatter, LogFormatter, MaxNLocator
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axis = figure.subplots()
@@ -111,8 +113,15 @@ def draw_front(folder: FrontFolder, results: list[Result]) -> Path:
     axis.step(taus, dims, where="post", color=BLUE, linewidth=1, alpha=0.5)
     for tau, result in zip(taus, results, strict=True):
         fill = BLUE if result.met else "white"
-        axis.plot(tau, result.dims, "o", color=BLUE, markerfacecolor=fill, markersize=6)
+        label = "met on test data" if result.met else "not met"
+        axis.plot(tau, result.dims, "o", color=BLUE, markerfacecolor=fill, markersize=6, label=label)
         axis.annotate(str(result.dims), (tau, result.dims), (0, 7), textcoords="offset points", ha="center")
+    if max(taus) >= WIDE * min(taus):
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        axis.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))
+    labels = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    axis.legend(labels.values(), labels.keys(), loc="upper right", frameon=False, fontsize=9)
     axis.set_xlabel("τ: accepted error per input")
     axis.set_ylabel("latent dimensions")
     axis.set_ylim(0, 1.15 * max([*dims, 1]))

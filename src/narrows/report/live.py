@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from narrows.report.words import plural
 from narrows.runs import HeldOut, MetricRow
 from narrows.training.config import TrainConfig
 from narrows.training.display import Display
@@ -29,6 +30,10 @@ class PlainDisplay(Display):
     def loading(self, what: str, done: int, total: int) -> None:
         """Print how far loading is, now and then."""
         self.loads(what, done, total)
+
+    def stage(self, line: str) -> None:
+        """Print what begins now."""
+        self._say(line)
 
     def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
         """Print the header."""
@@ -68,6 +73,7 @@ class LiveDisplay(Display):
     """A progress bar, and below it the error, the gates, the multiplier and the hits."""
 
     def __init__(self) -> None:
+        self.console = Console(highlight=False, markup=False)
         self.loads = LiveLoading()
 
     def loading(self, what: str, done: int, total: int) -> None:
@@ -78,11 +84,14 @@ class LiveDisplay(Display):
         """Leave the bars on the screen."""
         self.loads.close()
 
+    def stage(self, line: str) -> None:
+        """Print what begins now."""
+        self.console.print(line, style="bold")
+
     def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
         """Print the header and start the bar."""
         self.config = config
         self.pace = Pace(step)
-        self.console = Console(highlight=False, markup=False)
         for line in lines:
             self.console.print(line)
         self.bar = Progress(
@@ -180,7 +189,7 @@ def batch_of(step: int, steps: int | Literal["auto"]) -> str:
 def kept_line(step: int, dims: int, validation: HeldOut, config: TrainConfig) -> str:
     """Say which model was saved and why."""
     return (
-        f"batch {step:,}: saved a model of {dims} dimensions, validation error {validation.error:.4g} "
+        f"batch {step:,}: saved a model of {plural(dims, 'dimension')}, validation error {validation.error:.4g} "
         f"(95% up to {validation.high:.4g})" + ("" if config.tau is None else f" <= tau {config.tau:g}")
     )
 

@@ -22,7 +22,8 @@ def answer(result: Result) -> str:
         f"{held.error_at_mean:.4g} when decoding the mean"
     )
     against = "" if tau is None else f" against {tau / result.values:.3g}"
-    lines.append(f"a value: {held.error / result.values:.3g}{against}")
+    explained = f"; {_share(1 - held.error / result.variance)} of the variance explained" if result.variance else ""
+    lines.append(f"a value: {held.error / result.values:.3g}{against}{explained}")
     if result.dimensions:
         costs = sorted((dimension.cost for dimension in result.dimensions), reverse=True)
         shown = " ".join(f"{cost:.3g}" for cost in costs[:MOST_COSTS]) + (" ..." if len(costs) > MOST_COSTS else "")
@@ -37,14 +38,14 @@ def answer(result: Result) -> str:
 def _headline(result: Result) -> str:
     dimensions = "dimensions is" if result.dims == 1 else "dimensions are"
     if result.tau is None:
-        return f"a plain VAE with {result.dims} dimension{'' if result.dims == 1 else 's'}"
+        return f"a plain VAE with {plural(result.dims, 'dimension')}"
     if result.met:
         return f"{result.dims} of {result.n} {dimensions} enough: tau is kept on data the model never saw"
     if result.model == "last":
         return (
             f"tau was not reached: best error {result.best_error:.4g} with {result.best_dims} of {result.n} dimensions "
             f"(tau {result.tau:g}); raise tau or n, or train longer (--steps, --patience); "
-            f"the last model, of {result.dims} dimensions, is saved and marked as such"
+            f"the last model, of {plural(result.dims, 'dimension')}, is saved and marked as such"
         )
     return (
         f"{result.dims} of {result.n} {dimensions} kept, but tau is not certain: it was met on the validation split "
@@ -53,14 +54,26 @@ def _headline(result: Result) -> str:
     )
 
 
+def _share(part: float) -> str:
+    return f"{part:.1%}" if part < 0.99 else f"{part:.3%}"
+
+
 def _interval(held: HeldOut) -> str:
     return f"{held.error:.4g}, 95% up to {held.high:.4g}"
 
 
 def full_answer(result: Result, folder: RunFolder) -> str:
-    """Return the answer, and the hint if there is one."""
+    """Return the answer, where its tau came from if another run set it, and the hint if there is one."""
+    lines = [answer(result)]
+    reference = RunFolder(folder.plain).read_result()
+    if reference is not None:
+        dims = plural(reference.dims, "dimension")
+        lines.append(
+            f"tau is what the plain VAE with {dims} in {folder.plain} reached: on the same test inputs it has "
+            f"{_interval(reference.heldout)}"
+        )
     advice = hint(result, folder.read_rows(), folder)
-    return answer(result) + (f"\n{advice}" if advice else "")
+    return "\n".join([*lines, advice] if advice else lines)
 
 
 def hint(result: Result, rows: list[MetricRow], folder: RunFolder) -> str | None:
@@ -88,6 +101,11 @@ def progress(folder: RunFolder, steps: int | str, rows: list[MetricRow]) -> str:
     row = rows[-1]
     of = "" if isinstance(steps, str) else f" of {steps:,}"
     return f"{folder.path} has not ended: batch {row.step:,}{of}, error {row.error:.4g}, {row.open} gates open; {go_on}"
+
+
+def plural(count: int, thing: str) -> str:
+    """Return the count with its noun, in the singular for one."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def front_table(results: list[Result], taus: list[float]) -> str:

@@ -13,6 +13,9 @@ class Display:
     def loaded(self) -> None:
         """Loading has ended, well or not."""
 
+    def stage(self, line: str) -> None:
+        """One of several trainings is about to begin."""
+
     def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
         """Training starts, or goes on, after `step` batches; `lines` say with what."""
 

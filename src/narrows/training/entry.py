@@ -112,7 +112,9 @@ def _train_as_good_as(config: TrainConfig, folder: RunFolder, data: Data, displa
     As good: tau is the upper end of the plain one's interval on the validation split, which it keeps itself.
     """
     assert config.as_good_as is not None
+    count = f"{config.as_good_as} dimension{'' if config.as_good_as == 1 else 's'}"
     try:
+        display.stage(f"first a plain VAE with {count}: what error does it have?")
         if on_first_process(config, RunFolder(folder.plain).config.exists):
             reference, _, _ = resume(folder.plain, data=data, display=display)
         else:
@@ -121,6 +123,7 @@ def _train_as_good_as(config: TrainConfig, folder: RunFolder, data: Data, displa
         raise Interrupted(stopped.step, folder.path, stopped.number) from None
     n = 2 * config.as_good_as if config.n == "auto" else config.n
     narrow = replace(config, as_good_as=None, tau=reference.validation.high, n=n)
+    display.stage(f"now from {n} dimensions, as few as are as good as that one")
     return Trainer(narrow, data, display).start_in(folder, prepared=True)
 
 

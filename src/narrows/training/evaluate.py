@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import torch
+from scipy.special import stdtrit
 
 from narrows.data import Examples
 from narrows.model import VAE, standard_normal
@@ -13,15 +14,14 @@ from narrows.runs import Dimension, HeldOut
 BATCH = 250
 COST_DECODES = 40_000
 """Decodings that the costs of removal may take, about."""
-Z95 = 1.959964
-"""Half width of a 95% interval, in standard errors."""
 
 
 @torch.no_grad()
 def evaluate(model: VAE, examples: Examples, index: np.ndarray, seed: int = 0, error: Error = squared_error) -> HeldOut:
     """Measure a model on the examples of `index`. The noise is drawn anew from `seed`: same model, same numbers.
 
-    The interval is the normal one of a mean over independent inputs: mean +- 1.96 standard deviations / sqrt(count).
+    The interval is that of a mean over independent inputs, by Student's t: mean +- 1.96 standard errors, and more where
+    there are few inputs.
     """
     device = next(model.parameters()).device
     generator = torch.Generator().manual_seed(seed)
@@ -38,8 +38,13 @@ def evaluate(model: VAE, examples: Examples, index: np.ndarray, seed: int = 0, e
         at_mean[here] = error(x, model.decode(posterior.mean))
     model.train(was_training)
     mean = sampled.mean().item()
-    half = Z95 * sampled.std().item() / math.sqrt(len(sampled)) if len(sampled) > 1 else math.inf
+    half = half_width(sampled.std().item(), len(sampled)) if len(sampled) > 1 else math.inf
     return HeldOut(mean, mean - half, mean + half, at_mean.mean().item(), len(sampled))
+
+
+def half_width(std: float, count: int) -> float:
+    """Return half of the 95% interval of a mean of `count` numbers with this standard deviation (Student's t)."""
+    return float(stdtrit(count - 1, 0.975)) * std / math.sqrt(count)
 
 
 @torch.no_grad()

@@ -87,6 +87,7 @@ def _levels(
         run = folder.level(tau)
         result = on_first_process(config, run.read_result)
         if result is None:
+            display.stage(f"tau {tau:g}, {len(results) + 1} of {len(taus)}")
             try:
                 result = _level(replace(config, tau=tau), run, before, data, display)
             except Interrupted as stopped:

@@ -49,6 +49,7 @@ class Trainer:
         data, self.units = in_own_units(data, self.splits.train, column_scaling(config, data))
         self.data = data
         measured = moments(data.examples, self.splits.train)
+        self.variance = measured.variance if config.error == "squared" else None
         self.config = resolve(config, data, measured)
         self.tau = math.inf if self.config.tau is None else self.config.tau
         self.accelerator = make_accelerator(self.config)
@@ -311,6 +312,7 @@ class Trainer:
             kept=model.kept,
             tau=self.config.tau,
             values=self._values(),
+            variance=self.variance,
             heldout=heldout,
             validation=chosen.validation,
             best_error=self.keeper.best_error,

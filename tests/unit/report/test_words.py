@@ -10,8 +10,9 @@ from narrows.runs import Dimension, HeldOut, MetricRow, Result, RunFolder
 
 HELD = HeldOut(19.5, 19.25, 19.75, 15.0, 10_000)
 RESULT = Result(
-    n=10, dims=5, kept=[0, 1, 2, 3, 4], tau=20.0, values=4096, heldout=HELD, validation=HELD, best_error=14.0,
-    best_dims=9, met=True, model="smallest that met tau", model_step=4500, steps=5000, seconds=125.0, seed=0,
+    n=10, dims=5, kept=[0, 1, 2, 3, 4], tau=20.0, values=4096, variance=100.0, heldout=HELD, validation=HELD,
+    best_error=14.0, best_dims=9, met=True, model="smallest that met tau", model_step=4500, steps=5000,
+    seconds=125.0, seed=0,
     versions={}, dimensions=[Dimension(0, 1.5, 2.0, 0.0, 1.0), Dimension(1, 20.25, 2.5, 0.1, 0.9)],
 )  # fmt: skip
 FOLDER = RunFolder(Path("runs/a"))
@@ -25,7 +26,7 @@ def test_a_promise_that_was_kept():
     lines = answer(RESULT).splitlines()
     assert lines[0] == "5 of 10 dimensions are enough: tau is kept on data the model never saw"
     assert "error 19.5 (95%: 19.25 to 19.75) against tau 20; 15 when decoding the mean" in lines[1]
-    assert lines[2] == "a value: 0.00476 against 0.00488"
+    assert lines[2] == "a value: 0.00476 against 0.00488; 80.5% of the variance explained"
     assert lines[3] == "each dimension's cost of removal, in error: 20.2 1.5"
     assert lines[4] == "5,000 batches in 2 min 5 s; the saved model is that of batch 4,500"
 

@@ -10,7 +10,7 @@ from narrows.data import from_array
 from narrows.model import gated_vae
 from narrows.networks import NetworkConfig
 from narrows.objective import squared_error
-from narrows.training.evaluate import evaluate
+from narrows.training.evaluate import evaluate, half_width
 
 
 @pytest.fixture
@@ -54,6 +54,12 @@ def test_looking_twice_sees_the_same_and_changes_nothing(model_and_data):
     assert evaluate(model, examples, index, seed=3) == evaluate(model, examples, index, seed=3)
     assert model.training
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_few_examples_have_the_wider_interval_of_student():
+    """Of tables: t for 95% is 12.706 with one degree of freedom, 2.776 with four, 1.962 with 1,000."""
+    for count, t in ((2, 12.706), (5, 2.776), (1_001, 1.962)):
+        assert half_width(3.0, count) == pytest.approx(t * 3.0 / math.sqrt(count), rel=3e-4)
 
 
 def test_one_example_has_no_interval(model_and_data):
