@@ -15,8 +15,9 @@ latent dimensions while it trains, as many as the promise allows. The reading or
         fast         the fast recipe: L0 first, KL second, under the same bound
      8  training     the loop, the two recipes, the front, evaluation, checkpoints
      9  runs         the run folder's contract
-    10  report       the answer in words, the curves, the live display
-    11  cli          parse, dispatch, exit codes
+    10  experiments  the paper's four experiments: jobs and rows
+    11  report       the answer in words, the curves, the live display, the paper's numbers
+    12  cli          parse, dispatch, exit codes
 
 The names below are imported when they are first used, so that `narrows --help` need not wait for torch.
 """

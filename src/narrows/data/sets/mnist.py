@@ -25,17 +25,36 @@ _SIDE = 28
 _MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
 
 
-def _remote(name: str, sha256: str, size: int) -> RemoteFile:
-    return RemoteFile(name, tuple(mirror + name for mirror in _MIRRORS), f"sha256:{sha256}", size)
+def _remote(name: str, sha256: str, unpacked: str, size: int) -> RemoteFile:
+    urls = tuple(mirror + name for mirror in _MIRRORS)
+    return RemoteFile(name, urls, f"sha256:{sha256}", size, f"sha256:{unpacked}")
 
 
 FILES: tuple[RemoteFile, ...] = (
     _remote(
-        "train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609", 9_912_422
+        "train-images-idx3-ubyte.gz",
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        9_912_422,
     ),
-    _remote("train-labels-idx1-ubyte.gz", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c", 28_881),
-    _remote("t10k-images-idx3-ubyte.gz", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6", 1_648_877),
-    _remote("t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", 4_542),
+    _remote(
+        "train-labels-idx1-ubyte.gz",
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        28_881,
+    ),
+    _remote(
+        "t10k-images-idx3-ubyte.gz",
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        1_648_877,
+    ),
+    _remote(
+        "t10k-labels-idx1-ubyte.gz",
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        4_542,
+    ),
 )
 """Images and labels to train on, then images and labels to test on."""
 

@@ -158,6 +158,16 @@ def test_a_wrong_file_put_there_by_hand_is_left_alone(server, folder):
     assert server.requests == []
 
 
+def test_a_file_that_was_packed_anew_is_known_by_what_it_holds(folder):
+    folder.mkdir()
+    official = remote(checksum=sha256(gzip.compress(CONTENT, 9, mtime=1)), unpacked=CHECKSUM)
+    (folder / NAME).write_bytes(gzip.compress(CONTENT, 1, mtime=2))
+    assert fetch(official, folder) == folder / NAME
+    for wrong in (gzip.compress(OTHER), gzip.compress(CONTENT)[:-100], CONTENT, b""):
+        (folder / NAME).write_bytes(wrong)
+        assert "it is left as it is" in refusal(official, folder)
+
+
 def test_a_folder_in_its_place(server, folder):
     (folder / NAME).mkdir(parents=True)
     assert refusal(here(server), folder).startswith(f"cannot read {folder / NAME} (Is a directory); ")

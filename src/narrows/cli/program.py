@@ -1,0 +1,82 @@
+"""The program: one command, one exit code."""
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cyclopts import CycloptsError
+from cyclopts.config import Dict
+
+from narrows.allocator import keep_memory
+from narrows.cli import experiments, sets, training  # noqa: F401  (they add their commands)
+from narrows.cli.app import app
+from narrows.errors import NarrowsError
+from narrows.training.config import COUNTS, PROMISES, read_config_file
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. Only as a program, not when called, it sets up the allocator."""
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        keep_memory()
+    try:
+        _refuse_fractions(tokens)
+        _use_config_file(tokens)
+        code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        return code if isinstance(code, int) else 0
+    except (CycloptsError, NarrowsError) as error:
+        print(f"narrows: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone; the results are in their files
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return 0
+    except Exception as error:
+        return _stopped(error)
+
+
+def _stopped(error: Exception) -> int:
+    """Answer a signal with how to go on; anything else is our fault and keeps its traceback."""
+    from narrows.training.signals import Interrupted
+
+    if isinstance(error, Interrupted):
+        print(f"{error}; go on with: narrows resume {shlex.quote(str(error.folder))}")
+        return 128 + error.number
+    if isinstance(error, OSError):
+        print(f"narrows: error: {error}", file=sys.stderr)
+        return 1
+    raise error
+
+
+def _use_config_file(tokens: list[str]) -> None:
+    """Let the file behind --config set the defaults; what the command line says wins."""
+    for command in ("train", "front"):
+        app[command].config = ()
+    options = _options(tokens)
+    if tokens and tokens[0] in ("train", "front") and "config" in options:
+        path = Path(options["config"])
+        settings = {k: v for k, v in read_config_file(path).items() if v is not None}
+        if tokens[0] == "front" or any(promise in options for promise in PROMISES):
+            settings = {k: v for k, v in settings.items() if k not in PROMISES}
+        app[tokens[0]].config = (Dict({tokens[0]: settings}, source=str(path)),)
+
+
+def _refuse_fractions(tokens: list[str]) -> None:
+    """Refuse 2.5 where a whole number is due: the parser would round it."""
+    for name, value in _options(tokens).items():
+        if name in (*COUNTS, "seed", "split_seed", "seeds", "jobs") and re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", value):
+            raise NarrowsError(f"--{name.replace('_', '-')} must be a whole number; it is {value}")
+
+
+def _options(tokens: list[str]) -> dict[str, str]:
+    """Return the options of a command line that have a value, under their settings' names."""
+    found = {}
+    for token, after in zip(tokens, [*tokens[1:], ""], strict=True):
+        name, equals, value = token.partition("=")
+        if name.startswith("--") and (equals or after):
+            found[name[2:].replace("-", "_")] = value if equals else after
+    return found
