@@ -10,11 +10,12 @@ latent dimensions while it trains, as many as the promise allows. The reading or
      5  objective    reconstruction error, gated KL
      6  constraint   GECO: moving average, multiplier, tolerance
      7  algorithm    Algorithm 1: one step, in the paper's order
+        runs         the run folder's contract
         monitor      the averaged weights' held-out error, each dimension's cost of removal
         closing      when gates close and open again, when training ends
         fast         the fast recipe: L0 first, KL second, under the same bound
      8  training     the loop, the two recipes, the front, evaluation, checkpoints
-     9  runs         the run folder's contract
+     9  estimator    fit / transform / inverse_transform, as scikit-learn's PCA
     10  experiments  the paper's four experiments: jobs and rows
     11  report       the answer in words, the curves, the live display, the paper's numbers
     12  cli          parse, dispatch, exit codes
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from narrows.data import from_dataset as from_dataset
     from narrows.data import load as load
     from narrows.errors import NarrowsError as NarrowsError
+    from narrows.estimator import NarrowVAE as NarrowVAE
     from narrows.fast import Fast as Fast
     from narrows.fronts import FrontFolder as FrontFolder
     from narrows.gates import L0Gates as L0Gates
@@ -66,6 +68,7 @@ _HOMES = {
     "narrows.constraint": ("Geco", "GecoConfig"),
     "narrows.data": ("Data", "from_array", "from_dataset", "load"),
     "narrows.errors": ("NarrowsError",),
+    "narrows.estimator": ("NarrowVAE",),
     "narrows.fast": ("Fast",),
     "narrows.fronts": ("FrontFolder",),
     "narrows.gates": ("L0Gates",),

@@ -24,7 +24,7 @@ from narrows.data.mapping import release
 from narrows.errors import NarrowsError
 
 _CHUNK_BYTES = 1 << 24
-_CHANNELS = (1, 3, 4)
+CHANNELS = (1, 3, 4)
 LARGEST = 1e15
 
 
@@ -88,9 +88,9 @@ def channels_last(array: np.ndarray, name: str) -> np.ndarray:
         raise NarrowsError(f"{name}: shape {shape} is empty; every axis needs a length of 1 or more")
     if array.ndim == 3:
         return array[..., np.newaxis]
-    if array.ndim == 2 or shape[3] in _CHANNELS:
+    if array.ndim == 2 or shape[3] in CHANNELS:
         return array
-    if shape[1] in _CHANNELS:
+    if shape[1] in CHANNELS:
         return array.transpose(0, 2, 3, 1)
     raise NarrowsError(
         f"{name}: shape {shape} has no axis of 1, 3 or 4 channels; "

@@ -28,7 +28,7 @@ from narrows.training.evaluate import describe_dimensions, evaluate
 from narrows.training.keeping import Keeper, Kept
 from narrows.training.recipes import FastRecipe, make_recipe
 from narrows.training.saving import describe, save_kept, versions
-from narrows.training.setup import column_scaling, fingerprint, make_accelerator, make_model, moments, resolve
+from narrows.training.setup import Build, column_scaling, fingerprint, make_accelerator, make_model, moments, resolve
 from narrows.training.signals import Interrupted, StopRequest
 from narrows.training.units import in_own_units
 
@@ -41,7 +41,7 @@ TEST_NOISE = 2
 class Trainer:
     """One run: made from settings and data, it touches no file before `start_in` or `continue_in`."""
 
-    def __init__(self, config: TrainConfig, data: Data, display: Display) -> None:
+    def __init__(self, config: TrainConfig, data: Data, display: Display, build: Build | None = None) -> None:
         config = config.checked()
         self.display = display
         self.splits = split(data, config.split_seed)
@@ -54,7 +54,7 @@ class Trainer:
         self.tau = math.inf if self.config.tau is None else self.config.tau
         self.accelerator = make_accelerator(self.config)
 
-        model = make_model(self.config, data, measured).to(self.accelerator.device)
+        model = make_model(self.config, data, measured, build).to(self.accelerator.device)
         self.recipe = make_recipe(self.config, model, data, self.splits, self._own)
         self.narrowing = self.recipe.narrowing.to(self.accelerator.device)
         self.model, self.constraint = self.narrowing.model, self.narrowing.constraint

@@ -64,6 +64,10 @@ class Recipe(ABC):
         """Return the held-out error as measured on the way, nan if it is not."""
         return float("nan")
 
+    def restart(self) -> None:
+        """Take note that the model has been given other weights before the first batch."""
+        return None
+
     def state_dict(self) -> dict[str, Any]:
         """Return what is not in the narrowing's state_dict."""
         return {}
@@ -188,6 +192,11 @@ class FastRecipe(Recipe):
         """Undo `state_dict`."""
         self.fast.load_state(state)
         self.looked = state["looked"]
+
+    def restart(self) -> None:
+        """Begin the average with the weights as they are."""
+        with torch.no_grad():
+            self.fast.monitor.restart()
 
     def go_on_from(self, state: dict[str, Any]) -> None:
         """Take over the average and the costs; decide anew."""

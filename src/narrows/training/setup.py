@@ -14,8 +14,9 @@ from torch import Tensor
 from narrows.constraint import Geco, GecoConfig
 from narrows.data import SETS, Data, Examples, absolute
 from narrows.errors import NarrowsError
+from narrows.gates import L0Gates
 from narrows.model import GatedVAE, gated_vae
-from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, NetworkConfig, has_conv_plan
+from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, Decoder, Encoder, NetworkConfig, Scaling, has_conv_plan
 from narrows.training.config import PROMISES, SMALLEST, TrainConfig
 from narrows.training.units import ColumnScaling
 
@@ -139,8 +140,12 @@ def column_scaling(config: TrainConfig, data: Data) -> ColumnScaling:
     return config.scaling
 
 
-def make_model(config: TrainConfig, data: Data, measured: Moments) -> GatedVAE:
-    """Build the untrained model. Initial weights depend on the seed alone."""
+Build = Callable[[tuple[int, ...], int], tuple[Encoder, Decoder]]
+"""Makes untrained networks for examples of this shape with so many latent dimensions: a user's own."""
+
+
+def make_model(config: TrainConfig, data: Data, measured: Moments, build: Build | None = None) -> GatedVAE:
+    """Build the untrained model, around a user's own networks if there are; weights depend on the seed alone."""
     assert config.network != "auto"
     assert config.n != "auto"
     shape = data.examples.shape
@@ -149,17 +154,38 @@ def make_model(config: TrainConfig, data: Data, measured: Moments) -> GatedVAE:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         try:
-            model = gated_vae(network)
+            model = gated_vae(network) if build is None else None
         except (RuntimeError, MemoryError, OverflowError, TypeError) as error:
             raise NarrowsError(
                 f"a model with --n {config.n} and --width {config.width} does not fit into memory; use smaller ones"
             ) from error
+        if model is None:
+            assert build is not None
+            model = _around(build, network)
     if output == "linear":
         spread = torch.tensor(measured.variance / measured.mean.numel()).sqrt().float()
         model.scaling.fit(measured.mean, spread)
     else:
         model.decoder.start_at(torch.logit(measured.mean.clamp(0.01, 0.99)))
     return model
+
+
+def _around(build: Build, network: NetworkConfig) -> GatedVAE:
+    """Return a model around a user's networks; refuse what cannot be gated and cut."""
+    made = build(network.shape, network.n)
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise NarrowsError(f"a network factory must return an encoder and a decoder; it returned {made!r:.200}")
+    encoder, decoder = made
+    for part, name, layer in ((encoder, "encoder", "head"), (decoder, "decoder", "stem")):
+        if not isinstance(getattr(part, layer, None), torch.nn.Linear):
+            raise NarrowsError(f"the {name} {type(part).__name__} needs a torch.nn.Linear called {layer!r}")
+    sizes = (encoder.head.out_features, decoder.stem.in_features)
+    if sizes != (2 * network.n, network.n):
+        raise NarrowsError(
+            f"with {network.n} latent dimensions the encoder's head must have {2 * network.n} outputs and the "
+            f"decoder's stem {network.n} inputs; they have {sizes[0]} and {sizes[1]}"
+        )
+    return GatedVAE(encoder, decoder, Scaling(network.output, network.shape), L0Gates(network.n))
 
 
 def make_geco(config: TrainConfig) -> Geco:

@@ -1,0 +1,298 @@
+"""9. `NarrowVAE`: narrows as a scikit-learn transformer, used as one uses PCA.
+
+    codes = NarrowVAE(explained=0.95).fit_transform(X)          # as few columns as keep 95% of the variance
+
+`X` holds one example a row, (N, D), or images, (N, H, W) or (N, H, W, C), in any unit: values are shifted and scaled
+inside the model and come back in their own unit. A tenth of the rows validates (it decides what closes) and a tenth is
+for the certificate (`met_`), as in every run; nothing is written to disk.
+
+The codes are the posterior's means, ordered by cost of removal, dearest first, so that the first columns say most, as
+with PCA. They are computed in the precision of the input: in float64 a row's code does not depend on the other rows.
+There is no `partial_fit`: which dimensions go is decided on all of the data, and a stream has no such moment.
+"""
+
+import copy
+from collections.abc import Iterator
+from numbers import Integral, Real
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from torch import Tensor
+
+from narrows.data import from_array, split
+from narrows.data.arrays import CHANNELS
+from narrows.model import VAE
+from narrows.runs import MetricRow
+from narrows.training.config import TrainConfig
+from narrows.training.display import Display
+from narrows.training.memory import MemoryTrainer
+from narrows.training.setup import Build
+
+ROWS = 512
+"""Examples that go through the networks at a time."""
+LOG_EVERY = 50
+
+
+class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A variational autoencoder with as few latent dimensions as keep a promise about the error.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Latent dimensions to start with; how many are left is the answer. By default 32, or as many as features.
+    explained : float, default 0.9
+        The promise: the share of the data's variance to keep, as for `PCA(0.9)`.
+    tau : float, optional
+        The promise as a number, used instead of `explained`: the squared error of one example, summed over features.
+    recipe : "fast" or "paper"
+        How dimensions are closed (docs/recipe.md).
+    max_steps : int, optional
+        Batches at most; by default training ends by itself.
+    batch_size : int
+        Examples a batch.
+    network : "auto", "mlp", "conv" or callable
+        auto: convolutions for images with sides of 16 to 256. A callable gets the shape of one example and the number
+        of dimensions and returns a `narrows.networks.Encoder` and a `Decoder`.
+    width : int
+        Size of the networks.
+    device : "auto", "cpu", "cuda" or "mps"
+    random_state : int, RandomState or None
+    verbose : bool
+        Print how training goes.
+    warm_start : bool
+        Let the next `fit` begin with the model there is, to go on with more data or a looser promise.
+
+    Attributes
+    ----------
+    n_components_ : int
+        Latent dimensions of the model: the answer.
+    met_ : bool
+        Whether the promise is kept, with 95% confidence, on the tenth of the rows that chose nothing.
+    tau_ : float
+        The promise as a number.
+    dimension_cost_ : array (n_components_,)
+        How much the squared error of one example rises when a dimension is taken away; largest first.
+    mean_ : array
+        Of the examples, as in PCA.
+    history_ : dict of lists
+        The curves: step, error, open, lambda, hits, kl and the rest of metrics.csv.
+    result_ : narrows.Result
+        The answer with its certificate.
+    model_ : narrows.VAE
+        The model, a torch module.
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        explained: float = 0.9,
+        tau: float | None = None,
+        recipe: Literal["fast", "paper"] = "fast",
+        max_steps: int | None = None,
+        batch_size: int = 64,
+        network: Literal["auto", "mlp", "conv"] | Build = "auto",
+        width: int = 32,
+        device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+        warm_start: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.explained = explained
+        self.tau = tau
+        self.recipe = recipe
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.network = network
+        self.width = width
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    def fit(self, X: ArrayLike, y: None = None) -> Self:
+        """Train on `X` and find the number of dimensions."""
+        self._check_parameters()
+        x = validate_data(self, X, dtype=[np.float64, np.float32], allow_nd=True, ensure_min_samples=2)
+        if x.ndim > 4:
+            raise ValueError(f"X must hold rows (N, D) or images (N, H, W) or (N, H, W, C); its shape is {x.shape}")
+        if len(x) < 5:
+            raise ValueError(f"fitting takes 5 samples or more, to train, to validate and to test; n_samples={len(x)}")
+        before: VAE | None = getattr(self, "model_", None) if self.warm_start else None
+        if before is not None and self.shape_ != x.shape[1:]:
+            raise ValueError(f"warm_start: the model is for examples of shape {self.shape_}; these are {x.shape[1:]}")
+        display = _Lines() if self.verbose else Display()
+        data = from_array(x, "any", name="X")
+        build = self.network if callable(self.network) else None
+        config = self._config(len(split(data).train), None if before is None else before.n)
+        trainer = MemoryTrainer(config, data, display, build)
+        result, model, rows = trainer.fit(None if before is None else before)
+        order = sorted(range(model.n), key=lambda j: -result.dimensions[j].cost)
+        self.model_ = _ordered(model, order)
+        self.result_ = result
+        self.shape_: tuple[int, ...] = x.shape[1:]
+        self.layout_ = _layout(self.shape_)
+        self.mean_ = x.mean(0, dtype=np.float64)
+        self.n_components_ = model.n
+        self.met_ = result.met
+        self.tau_ = result.tau
+        self.dimension_cost_ = np.array([result.dimensions[j].cost for j in order])
+        names = {"multiplier": "lambda"}
+        self.history_ = {names.get(n, n): [getattr(r, n) for r in rows] for n in vars(rows[0])} if rows else {}
+        return self
+
+    def transform(self, X: ArrayLike) -> np.ndarray:
+        """Return the codes of `X`, (N, n_components_)."""
+        x = self._examples(X)
+        out = np.empty((len(x), self.n_components_), x.dtype)
+        for part, batch, model in self._parts(x):
+            out[part] = model.encode(batch).mean
+        return out
+
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
+        """Decode codes, (N, n_components_), into examples in their own unit."""
+        check_is_fitted(self)
+        z = check_array(X, dtype=[np.float64, np.float32], ensure_min_features=0, input_name="X")
+        if z.shape[1] != self.n_components_:
+            raise ValueError(f"codes have {self.n_components_} columns, one a dimension; X has {z.shape[1]}")
+        out = np.empty((len(z), *self.shape_), z.dtype)
+        for part, batch, model in self._parts(z):
+            out[part] = self._outside(model.decode(batch))
+        return out
+
+    def score(self, X: ArrayLike, y: None = None) -> float:
+        """Return the share of the variance of `X` (about the mean of the training data) that reconstructions keep."""
+        x = self._examples(X)
+        total = float(((x - self.mean_) ** 2).sum())
+        lost = 0.0
+        for part, batch, model in self._parts(x):
+            lost += float(((x[part] - self._outside(model.reconstruct(batch)).numpy()) ** 2).sum())
+        return 1 - lost / total if total > 0 else float(lost == 0)
+
+    def sample(self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None) -> np.ndarray:
+        """Return new examples, decoded from the prior."""
+        check_is_fitted(self)
+        _whole("n_samples", n_samples)
+        z = check_random_state(random_state).standard_normal((int(n_samples), self.n_components_))
+        return self.inverse_transform(z)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _check_parameters(self) -> None:
+        for name in ("batch_size", "width"):
+            _whole(name, getattr(self, name))
+        for name in ("n_components", "max_steps"):
+            _whole(name, getattr(self, name), optional=True)
+        if self.tau is None:
+            _between("explained", self.explained, 1.0, "the share of the variance to keep")
+        else:
+            _between("tau", self.tau, float("inf"), "the squared error of one example")
+        choices = {"recipe": ("fast", "paper"), "device": ("auto", "cpu", "cuda", "mps")}
+        if not callable(self.network):
+            choices["network"] = ("auto", "mlp", "conv")
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                hint = " or a callable" if name == "network" else ""
+                raise ValueError(f"{name} must be one of {', '.join(known)}{hint}; it is {getattr(self, name)!r}")
+
+    def _config(self, rows: int, start: int | None) -> TrainConfig:
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        n = start or self.n_components
+        return TrainConfig(
+            data="X",
+            tau=None if self.tau is None else float(self.tau),
+            explained=float(self.explained) if self.tau is None else None,
+            n="auto" if n is None else int(n),
+            steps="auto" if self.max_steps is None else int(self.max_steps),
+            batch=min(int(self.batch_size), rows),
+            recipe=self.recipe,
+            network="mlp" if callable(self.network) else self.network,
+            width=int(self.width),
+            values="any",
+            device=self.device,
+            seed=seed,
+            log_every=LOG_EVERY,
+        )
+
+    def _examples(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
+        x: np.ndarray = validate_data(self, X, dtype=[np.float64, np.float32], allow_nd=True, reset=False)
+        if x.shape[1:] != self.shape_:
+            raise ValueError(f"examples have the shape {self.shape_}, as in fit; these have {x.shape[1:]}")
+        return x
+
+    def _parts(self, rows: np.ndarray) -> Iterator[tuple[slice, Tensor, VAE]]:
+        """Walk through rows, or codes, some at a time, with a model of their precision."""
+        model = self.model_ if rows.dtype == np.float32 else copy.deepcopy(self.model_).double()
+        with torch.no_grad():
+            for start in range(0, len(rows), ROWS):
+                part = slice(start, start + ROWS)
+                batch = torch.tensor(rows[part])
+                yield part, self._inside(batch), model
+
+    def _inside(self, rows: Tensor) -> Tensor:
+        """Images of a user, (N, H, W[, C]), are (N, C, H, W) inside; codes and vectors are as they are."""
+        if rows.shape[1:] != self.shape_ or self.layout_ == "rows":
+            return rows
+        return {"grey": rows[:, None], "last": rows.movedim(-1, 1), "first": rows}[self.layout_]
+
+    def _outside(self, rows: Tensor) -> Tensor:
+        return {"rows": rows, "grey": rows[:, 0], "last": rows.movedim(1, -1), "first": rows}[self.layout_]
+
+
+def _layout(shape: tuple[int, ...]) -> str:
+    """Say how examples of this shape are laid out, by the rule of narrows.data.from_array."""
+    if len(shape) == 3:
+        return "last" if shape[-1] in CHANNELS else "first"
+    return "rows" if len(shape) == 1 else "grey"
+
+
+def _whole(name: str, value: Any, optional: bool = False) -> None:
+    if value is None and optional:
+        return
+    if type(value) is bool or not isinstance(value, Integral) or value < 1:
+        none = " or None" if optional else ""
+        raise ValueError(f"{name} must be a whole number from 1 on{none}; it is {value!r}")
+
+
+def _between(name: str, value: Any, most: float, meaning: str) -> None:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not 0 < value < most:
+        rule = f"between 0 and {most:g}" if most < float("inf") else "a number above 0"
+        raise ValueError(f"{name} must be {rule}, {meaning}; it is {value!r}")
+
+
+def _ordered(model: VAE, order: list[int]) -> VAE:
+    """Return the model with its dimensions in another order."""
+    encoder, decoder = model.encoder.narrowed(order), model.decoder.narrowed(order)
+    return VAE(encoder, decoder, model.scaling, [model.kept[j] for j in order], model.network).eval()
+
+
+class _Lines(Display):
+    """A line now and then."""
+
+    def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
+        """Print what is trained, on what."""
+        print(*lines, sep="\n", flush=True)
+
+    def row(self, row: MetricRow) -> None:
+        """Print every tenth row."""
+        if row.step % (10 * LOG_EVERY) == 0:
+            print(f"batch {row.step:,}: error {row.error:.4g}, {row.open} dimensions open", flush=True)

@@ -1,0 +1,64 @@
+"""Training that writes nothing: the same loop, with its rows and its model kept in memory."""
+
+from pathlib import Path
+
+import torch
+
+from narrows.data import Data
+from narrows.model import VAE
+from narrows.runs import DecisionRow, MetricRow, Result, RunFolder
+from narrows.training.config import TrainConfig
+from narrows.training.display import Display
+from narrows.training.keeping import Kept
+from narrows.training.loop import Trainer
+from narrows.training.setup import Build
+from narrows.training.signals import StopRequest
+
+
+class MemoryTrainer(Trainer):
+    """One run without a folder; Ctrl-C ends it at once, with nothing kept."""
+
+    def __init__(self, config: TrainConfig, data: Data, display: Display, build: Build | None = None) -> None:
+        super().__init__(config, data, display, build)
+        self.folder = MemoryFolder()
+        self.saved: VAE | None = None
+
+    def fit(self, start: VAE | None = None) -> tuple[Result, VAE, list[MetricRow]]:
+        """Train, from another model's weights if one with as many dimensions is given; return answer, model, rows."""
+        if start is not None:
+            with torch.no_grad():
+                for part in ("encoder", "decoder", "scaling"):
+                    getattr(self.model, part).load_state_dict(getattr(start, part).state_dict())
+            self.recipe.restart()
+        result = self._run(StopRequest())
+        assert self.saved is not None
+        assert isinstance(self.folder, MemoryFolder)
+        return result, self.saved.cpu(), self.folder.rows
+
+    def _checkpoint(self) -> None:
+        if not all(torch.isfinite(p).all() for p in self.narrowing.parameters()):
+            raise self._broke_down()
+
+    def _save(self, model: VAE, kept: Kept, met: bool) -> None:
+        self.saved = model
+
+
+class MemoryFolder(RunFolder):
+    """What would be written is kept, or dropped."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("memory"))
+        self.rows: list[MetricRow] = []
+
+    def append_row(self, row: MetricRow) -> None:
+        """Keep the row."""
+        self.rows.append(row)
+
+    def append_costs(self, step: int, costs: list[float]) -> None:
+        """The answer has the last ones."""
+
+    def append_decision(self, row: DecisionRow) -> None:
+        """The rows show what it did."""
+
+    def write_result(self, result: Result) -> None:
+        """It is returned."""

@@ -1,0 +1,242 @@
+"""NarrowVAE among scikit-learn's own: its checks, pipelines, searches, copies; and an answer that is known."""
+
+import io
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+from torch import Tensor, nn
+
+from narrows import NarrowVAE
+from narrows.data.synthetic import curved_manifold
+from narrows.networks import Decoder, Encoder
+
+SMALL = {"max_steps": 30, "width": 2, "device": "cpu", "random_state": 0}
+
+
+def curved(count=600, d=2, ambient=12):
+    return curved_manifold(count, d=d, ambient=ambient, seed=0).astype(np.float64)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return NarrowVAE(8, explained=0.9, width=8, device="cpu", random_state=0).fit(curved() * 50 - 7)
+
+
+CHECKS = [
+    pytest.param(check, id=f"{i}-{check.func.__name__}")
+    for i, (_, check) in enumerate(estimator_checks_generator(NarrowVAE(**SMALL)))
+    if check.func.__name__ != "check_array_api_input"  # a skip of scikit-learn's own, without SCIPY_ARRAY_API
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_scikit_learns_own_checks(check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        check(NarrowVAE(**SMALL))
+
+
+def test_it_finds_the_plane_in_any_unit(fitted):
+    x = curved() * 50 - 7
+    assert (fitted.n_components_, fitted.met_) == (2, True)
+    assert fitted.score(x) > 0.9
+    codes = fitted.transform(x)
+    assert codes.shape == (600, 2)
+    back = fitted.inverse_transform(codes)
+    lost = ((x - back) ** 2).sum() / ((x - x.mean(0)) ** 2).sum()
+    assert fitted.score(x) == pytest.approx(1 - lost, rel=1e-9)
+    assert fitted.tau_ == pytest.approx(0.1 * x.var(0).sum(), rel=0.1), "of the rows that train"
+
+
+def test_codes_are_ordered_by_cost_of_removal(fitted):
+    assert list(fitted.dimension_cost_) == sorted(fitted.dimension_cost_, reverse=True)
+    x = curved() * 50 - 7
+    codes = fitted.transform(x)
+    costs = []
+    for j in range(fitted.n_components_):
+        without = codes.copy()
+        without[:, j] = 0
+        costs.append(((x - fitted.inverse_transform(without)) ** 2).sum())
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_history_has_the_curves(fitted):
+    assert fitted.history_["step"][0] == 50
+    assert fitted.history_["open"][-1] == 2
+    assert {"error", "lambda", "hits", "kl", "watched"} <= set(fitted.history_)
+
+
+def test_samples_are_examples(fitted):
+    samples = fitted.sample(5, random_state=0)
+    assert samples.shape == (5, 12)
+    np.testing.assert_array_equal(samples, fitted.sample(5, random_state=0))
+
+
+@pytest.mark.parametrize("copy", [lambda e: pickle.loads(pickle.dumps(e)), "joblib"])
+def test_copies_are_equal(fitted, copy):
+    if copy == "joblib":
+        file = io.BytesIO()
+        joblib.dump(fitted, file)
+        file.seek(0)
+        other = joblib.load(file)
+    else:
+        other = copy(fitted)
+    np.testing.assert_array_equal(other.transform(curved()), fitted.transform(curved()))
+    assert clone(fitted).get_params() == fitted.get_params()
+
+
+def test_precision_follows_the_input(fitted):
+    x = curved()
+    assert fitted.transform(x).dtype == np.float64
+    single = fitted.transform(x.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, fitted.transform(x), rtol=1e-3, atol=1e-4)
+    assert fitted.inverse_transform(single).dtype == np.float32
+
+
+def test_pipelines_searches_and_frames():
+    pipeline = make_pipeline(StandardScaler(), NarrowVAE(4, **SMALL)).set_output(transform="pandas")
+    frame = pipeline.fit_transform(curved(100))
+    assert list(frame.columns) == [f"narrowvae{i}" for i in range(frame.shape[1])]
+    search = GridSearchCV(NarrowVAE(**SMALL), {"n_components": [1, 4]}, cv=2).fit(curved(100))
+    assert search.best_params_["n_components"] in (1, 4)
+
+
+def test_constant_columns_and_few_rows():
+    x = np.hstack([curved(100), np.full((100, 2), 3.0)])
+    model = NarrowVAE(**{**SMALL, "max_steps": 300}).fit(x)
+    np.testing.assert_allclose(model.inverse_transform(model.transform(x))[:, -2:], 3.0, atol=0.2)
+
+
+@pytest.mark.parametrize("shape", [(20, 20), (20, 20, 3), (3, 20, 20)])
+def test_images_keep_their_layout(shape):
+    x = np.random.default_rng(0).random((40, *shape)) * 255
+    model = NarrowVAE(4, **SMALL).fit(x)
+    codes = model.transform(x)
+    assert codes.shape == (40, model.n_components_)
+    assert model.inverse_transform(codes).shape == x.shape
+    assert model.model_.network.kind == "conv"
+
+
+def test_an_image_comes_back_the_way_it_went_in():
+    """Bright on the left stays on the left, in the first and the last channel's own way."""
+    x = np.zeros((60, 16, 16, 3))
+    for image, bright in zip(x, np.random.default_rng(0).uniform(0.5, 1, 60), strict=True):
+        image[:, :8, 0] = bright
+    for images, left in ((x, np.s_[:, :, :8, 0]), (np.moveaxis(x, -1, 1), np.s_[:, 0, :, :8])):
+        model = NarrowVAE(2, **{**SMALL, "max_steps": 300, "width": 4}).fit(images)
+        back = model.inverse_transform(model.transform(images))
+        assert back[left].mean() > 0.5
+        assert back.sum() < 1.5 * back[left].sum()
+
+
+def test_a_warm_start_goes_on_with_the_model_there_is(fitted):
+    x = curved() * 50 - 7
+    warm = pickle.loads(pickle.dumps(fitted)).set_params(warm_start=True, max_steps=20, explained=0.5)
+    before = warm.score(x)
+    warm.fit(x)
+    assert warm.result_.n == 2, "it begins with the dimensions that were left"
+    assert warm.score(x) > 0.5 * before
+    cold = NarrowVAE(2, explained=0.5, width=8, device="cpu", random_state=0, max_steps=20).fit(x)
+    assert cold.score(x) < warm.score(x)
+    with pytest.raises(ValueError, match="warm_start: the model is for examples of shape"):
+        warm.fit(x[:, :5])
+
+
+class OwnEncoder(Encoder):
+    def __init__(self, shape, n):
+        super().__init__()
+        self.head = nn.Linear(shape[0], 2 * n)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x)
+
+
+class OwnDecoder(Decoder):
+    def __init__(self, shape, n):
+        super().__init__()
+        self.stem = nn.Linear(n, shape[0])
+
+    def forward(self, z, record=None, reuse=None) -> Tensor:
+        return self.stem(z)
+
+    def start_at(self, mean: Tensor) -> None:
+        with torch.no_grad():
+            self.stem.bias.copy_(mean)
+
+
+def own(shape, n):
+    return OwnEncoder(shape, n), OwnDecoder(shape, n)
+
+
+def test_networks_of_ones_own():
+    model = NarrowVAE(4, network=own, **SMALL).fit(curved(200))
+    assert isinstance(model.model_.encoder, OwnEncoder)
+    assert model.transform(curved(10)).shape == (10, model.n_components_)
+
+
+@pytest.mark.parametrize(
+    ("factory", "expected"),
+    [
+        (lambda shape, n: None, "a network factory must return an encoder and a decoder; it returned None"),
+        (lambda shape, n: (nn.Identity(), nn.Identity()), "the encoder Identity needs a torch.nn.Linear called 'head'"),
+        (lambda shape, n: own(shape, n + 1), "with 4 latent dimensions the encoder's head must have 8 outputs"),
+    ],
+)
+def test_networks_that_cannot_be_gated(factory, expected):
+    with pytest.raises(ValueError, match=expected):
+        NarrowVAE(4, network=factory, **SMALL).fit(curved(100))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"n_components": 0}, "n_components must be a whole number from 1 on or None; it is 0"),
+        ({"n_components": 2.5}, "n_components must be a whole number from 1 on or None; it is 2.5"),
+        ({"n_components": True}, "n_components must be a whole number"),
+        ({"max_steps": -1}, "max_steps must be a whole number from 1 on or None; it is -1"),
+        ({"batch_size": None}, "batch_size must be a whole number from 1 on; it is None"),
+        ({"explained": 1.0}, "explained must be between 0 and 1, the share of the variance to keep; it is 1.0"),
+        ({"explained": "most"}, "explained must be between 0 and 1, the share of the variance to keep; it is 'most'"),
+        ({"explained": float("nan")}, "explained must be between 0 and 1"),
+        ({"tau": 0}, "tau must be a number above 0, the squared error of one example; it is 0"),
+        ({"recipe": "slow"}, "recipe must be one of fast, paper; it is 'slow'"),
+        ({"network": "cnn"}, "network must be one of auto, mlp, conv or a callable; it is 'cnn'"),
+        ({"device": "tpu"}, "device must be one of auto, cpu, cuda, mps; it is 'tpu'"),
+        ({"network": "conv"}, "--network conv is for images"),
+    ],
+)
+def test_bad_parameters_name_the_parameter_the_rule_and_the_value(parameters, expected):
+    with pytest.raises(ValueError, match=expected):
+        NarrowVAE(**{**SMALL, **parameters}).fit(curved(50))
+
+
+def test_bad_data(fitted):
+    x = curved(50)
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        NarrowVAE(**SMALL).fit(csr_matrix(x))
+    with pytest.raises(ValueError, match="NaN"):
+        NarrowVAE(**SMALL).fit(np.where(x > 0.9, np.nan, x))
+    with pytest.raises(ValueError, match="n_samples=3"):
+        NarrowVAE(**SMALL).fit(x[:3])
+    with pytest.raises(ValueError, match="nearly"):
+        NarrowVAE(**SMALL).fit(np.ones((50, 4)))
+    with pytest.raises(ValueError, match=r"X must hold rows .* its shape is \(50, 2, 2, 2, 2\)"):
+        NarrowVAE(**SMALL).fit(np.random.default_rng(0).random((50, 2, 2, 2, 2)))
+    with pytest.raises(NotFittedError):
+        NarrowVAE().transform(x)
+    with pytest.raises(ValueError, match="codes have 2 columns, one a dimension; X has 3"):
+        fitted.inverse_transform(np.zeros((4, 3)))
+    with pytest.raises(ValueError, match="n_samples must be a whole number from 1 on; it is 0"):
+        fitted.sample(0)
