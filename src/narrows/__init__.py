@@ -16,6 +16,7 @@ latent dimensions while it trains, as many as the promise allows. The reading or
         fast         the fast recipe: L0 first, KL second, under the same bound
      8  training     the loop, the two recipes, the front, evaluation, checkpoints
      9  estimator    fit / transform / inverse_transform, as scikit-learn's PCA
+        using        trained models on more data: codes, reconstructions, samples; exporting them
     10  experiments  the paper's four experiments: jobs and rows
     11  report       the answer in words, the curves, the live display, the paper's numbers
     12  cli          parse, dispatch, exit codes

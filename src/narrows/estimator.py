@@ -133,8 +133,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         config = self._config(len(split(data).train), None if before is None else before.n)
         trainer = MemoryTrainer(config, data, display, build)
         result, model, rows = trainer.fit(None if before is None else before)
-        order = sorted(range(model.n), key=lambda j: -result.dimensions[j].cost)
-        self.model_ = _ordered(model, order)
+        self.model_ = model
         self.result_ = result
         self.shape_: tuple[int, ...] = x.shape[1:]
         self.layout_ = _layout(self.shape_)
@@ -142,7 +141,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.n_components_ = model.n
         self.met_ = result.met
         self.tau_ = result.tau
-        self.dimension_cost_ = np.array([result.dimensions[j].cost for j in order])
+        self.dimension_cost_ = np.array([dimension.cost for dimension in result.dimensions])
         names = {"multiplier": "lambda"}
         self.history_ = {names.get(n, n): [getattr(r, n) for r in rows] for n in vars(rows[0])} if rows else {}
         return self
@@ -277,12 +276,6 @@ def _between(name: str, value: Any, most: float, meaning: str) -> None:
     if not number or not 0 < value < most:
         rule = f"between 0 and {most:g}" if most < float("inf") else "a number above 0"
         raise ValueError(f"{name} must be {rule}, {meaning}; it is {value!r}")
-
-
-def _ordered(model: VAE, order: list[int]) -> VAE:
-    """Return the model with its dimensions in another order."""
-    encoder, decoder = model.encoder.narrowed(order), model.decoder.narrowed(order)
-    return VAE(encoder, decoder, model.scaling, [model.kept[j] for j in order], model.network).eval()
 
 
 class _Lines(Display):

@@ -87,6 +87,12 @@ class VAE(nn.Module):
         like = self.decoder.stem.bias.new_empty(count, self.n)
         return self.decode(standard_normal(like, generator))
 
+    def reordered(self, order: Sequence[int]) -> "VAE":
+        """Return the same model with its dimensions in another order."""
+        encoder, decoder = self.encoder.narrowed(order), self.decoder.narrowed(order)
+        kept = [self.kept[j] for j in order]
+        return VAE(encoder, decoder, self.scaling, kept, self.network).train(self.training)
+
 
 class GatedVAE(VAE):
     """A VAE with one gate a latent dimension. Outside training its gates are hard: 0 or 1."""

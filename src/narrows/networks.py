@@ -207,7 +207,7 @@ class ConvDecoder(Decoder):
     def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
         """(batch, n) -> (batch, channels, height, width), before the sigmoid."""
         x = F.leaky_relu_(self.expand(F.leaky_relu_(self.stem(z), LEAK)), LEAK)
-        x = x.view(len(x), *self.sizes[0], -1).permute(0, 3, 1, 2)
+        x = x.view(x.shape[0], *self.sizes[0], -1).permute(0, 3, 1, 2)
         again = iter(reuse) if reuse is not None else None
         for i, (norm, conv) in enumerate(zip(self.norms, self.convs, strict=True)):
             x = norm(x, record, next(again) if again else None)
@@ -257,7 +257,7 @@ class MLPDecoder(Decoder):
 
     def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
         """(batch, n) -> (batch, *shape)."""
-        return self.last(F.silu(self.second(F.silu(self.stem(z))))).view(len(z), *self.shape)
+        return self.last(F.silu(self.second(F.silu(self.stem(z))))).view(z.shape[0], *self.shape)
 
 
 class Scaling(nn.Module):

@@ -155,7 +155,7 @@ class Result:
     seed: int
     versions: dict[str, str]
     dimensions: list[Dimension]
-    """The saved model's dimensions, in its order."""
+    """The saved model's dimensions, in its order: by cost of removal, largest first."""
 
     def to_json(self) -> str:
         """Return the text of result.json."""

@@ -11,10 +11,13 @@ from cyclopts import CycloptsError
 from cyclopts.config import Dict
 
 from narrows.allocator import keep_memory
-from narrows.cli import experiments, sets, training  # noqa: F401  (they add their commands)
+from narrows.cli import experiments, sets, training, using  # noqa: F401  (they add their commands)
 from narrows.cli.app import app
 from narrows.errors import NarrowsError
 from narrows.training.config import COUNTS, PROMISES, read_config_file
+
+WHOLE = (*COUNTS, "seed", "split_seed", "seeds", "jobs", "count")
+"""Options that take whole numbers."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,7 +71,7 @@ def _use_config_file(tokens: list[str]) -> None:
 def _refuse_fractions(tokens: list[str]) -> None:
     """Refuse 2.5 where a whole number is due: the parser would round it."""
     for name, value in _options(tokens).items():
-        if name in (*COUNTS, "seed", "split_seed", "seeds", "jobs") and re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", value):
+        if name in WHOLE and re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", value):
             raise NarrowsError(f"--{name.replace('_', '-')} must be a whole number; it is {value}")
 
 

@@ -306,6 +306,9 @@ class Trainer:
         model = chosen.narrowed(self.model)
         error = ERRORS[self.config.error]
         heldout = evaluate(model, self.data.examples, self.splits.test, TEST_NOISE, error)
+        measured = describe_dimensions(model, self.data.examples, self.splits.test, TEST_NOISE, error)
+        order = sorted(range(model.n), key=lambda j: -measured[j].cost)  # the first says most, as with PCA
+        model = model.reordered(order)
         result = Result(
             n=self.model.n,
             dims=model.n,
@@ -324,7 +327,7 @@ class Trainer:
             seconds=round(self.seconds, 3),
             seed=self.config.seed,
             versions=versions(),
-            dimensions=describe_dimensions(model, self.data.examples, self.splits.test, TEST_NOISE, error),
+            dimensions=[measured[j] for j in order],
         )
         self._save(model, chosen, met)
         self.folder.write_result(result)

@@ -1,0 +1,148 @@
+"""encode, decode, reconstruct, sample, export."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from narrows.cli.app import app
+from narrows.errors import NarrowsError
+
+Out = Annotated[Path, Parameter(name=["--out", "-o"])]
+
+
+@app.command
+def encode(run: Path, data: str | None = None, /, *, out: Out) -> int:
+    """Write the codes of data, (N, dimensions), into a .npy file.
+
+    Parameters
+    ----------
+    run
+        A run's folder, or a model file.
+    data
+        As for `narrows train`; by default the run's own.
+    out
+        The .npy file.
+    """
+    from narrows import using
+    from narrows.report.live import make_loading
+
+    trained, loading = using.open_trained(run), make_loading()
+    try:
+        read = using.open_data(trained, data, loading)
+        shape = using.write(out, len(read.examples), using.encode(trained, read, loading))
+    finally:
+        loading.close()
+    print(f"{shape[0]:,} codes of {shape[1]} numbers: {out}")
+    return 0
+
+
+@app.command
+def decode(run: Path, codes: Path, /, *, out: Out) -> int:
+    """Write what codes stand for into a .npy file.
+
+    Parameters
+    ----------
+    run
+        A run's folder, or a model file.
+    codes
+        A .npy file, (N, dimensions), as `narrows encode` writes it.
+    out
+        The .npy file.
+    """
+    import numpy as np
+
+    from narrows import using
+    from narrows.report.live import make_loading
+
+    trained, loading = using.open_trained(run), make_loading()
+    try:
+        rows = np.load(codes, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise NarrowsError(f"cannot read the codes {codes}: {error}") from None
+    try:
+        shape = using.write(out, len(rows), using.decode(trained, rows, loading))
+    finally:
+        loading.close()
+    print(f"{shape[0]:,} examples of {'x'.join(map(str, shape[1:]))}: {out}")
+    return 0
+
+
+@app.command
+def reconstruct(run: Path, data: str | None = None, /, *, out: Out) -> int:
+    """Write reconstructions of data into a .npy file, and say how large the error is.
+
+    Parameters
+    ----------
+    run
+        A run's folder, or a model file.
+    data
+        As for `narrows train`; by default the run's own.
+    out
+        The .npy file.
+    """
+    from narrows import using
+    from narrows.report.live import make_loading
+
+    trained, loading = using.open_trained(run), make_loading()
+    errors: list[float] = []
+    try:
+        read = using.open_data(trained, data, loading)
+        made = using.reconstruct(trained, read, loading, lambda batch: errors.extend(batch.tolist()))
+        shape = using.write(out, len(read.examples), made)
+    finally:
+        loading.close()
+    print(f"{shape[0]:,} reconstructions: {out}")
+    print(f"squared error of one input, decoding the mean: {sum(errors) / len(errors):.4g}")
+    return 0
+
+
+@app.command
+def sample(run: Path, /, *, count: int = 64, seed: int = 0, out: Out) -> int:
+    """Write new examples, decoded from the prior, into a .npy file.
+
+    Parameters
+    ----------
+    run
+        A run's folder, or a model file.
+    count
+        How many.
+    seed
+        The same seed gives the same examples.
+    out
+        The .npy file.
+    """
+    from narrows import using
+    from narrows.report.live import make_loading
+
+    if count < 1:
+        raise NarrowsError(f"--count must be at least 1; it is {count}")
+    trained, loading = using.open_trained(run), make_loading()
+    try:
+        shape = using.write(out, count, using.sample(trained, count, seed, loading))
+    finally:
+        loading.close()
+    print(f"{shape[0]:,} samples of {'x'.join(map(str, shape[1:]))}: {out}")
+    return 0
+
+
+@app.command
+def export(run: Path, /, *, to: Literal["onnx", "torch", "safetensors"], out: Out) -> int:
+    """Write the model for other programs, with its scaling inside: encoder and decoder, batches of any size.
+
+    Parameters
+    ----------
+    run
+        A run's folder, or a model file.
+    to
+        onnx: encoder.onnx and decoder.onnx; torch: the same as programs for torch.export.load; safetensors: the model
+        file with its description beside it.
+    out
+        Folder, new or empty.
+    """
+    from narrows import exporting, using
+
+    files = exporting.export(using.open_trained(run), to, out)
+    for file in files:
+        print(file)
+    return 0

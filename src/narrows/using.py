@@ -1,0 +1,164 @@
+"""A trained model at work on any data the loader knows: codes, reconstructions, samples; a few rows at a time.
+
+What comes out is written as it is made, into one .npy file that appears when it is whole, so memory does not grow with
+the data. Codes are the posterior's means, the dimension that says most first; images come out as (N, H, W) or
+(N, H, W, C), in the unit they went in.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from narrows.data import Data, load
+from narrows.data.progress import Progress, silent
+from narrows.errors import NarrowsError
+from narrows.files import atomic_file
+from narrows.fronts import FrontFolder
+from narrows.model import VAE, load_model, read_description
+from narrows.objective import squared_error
+from narrows.runs import RunFolder
+from narrows.training.config import TrainConfig, config_from_dict
+from narrows.training.entry import IN_MEMORY
+
+ROWS = 256
+"""Examples that go through the networks at a time."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model with what is known about it."""
+
+    path: Path
+    model: VAE
+    about: dict[str, Any]
+    """Its description: tau, columns, whether tau was met on the validation split."""
+    config: TrainConfig | None
+    """Of the run it comes from; None for a model file alone."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one example, (D,) or (C, H, W)."""
+        assert self.model.network is not None
+        return self.model.network.shape
+
+
+def open_trained(path: Path | str) -> Trained:
+    """Return the model of a run's folder, or of a .safetensors file."""
+    path = Path(path)
+    if path.is_file():
+        return Trained(path, load_model(path), read_description(path), None)
+    if FrontFolder(path).about.exists():
+        raise NarrowsError(f"{path} is a front: choose one of its runs, such as {FrontFolder(path).path}/tau-...")
+    folder = RunFolder(path)
+    config = config_from_dict(folder.read_config(), str(folder.config))
+    if not folder.model.exists():
+        raise NarrowsError(f"{path} has no model yet; go on with `narrows resume {path}`")
+    return Trained(folder.model, load_model(folder.model), read_description(folder.model), config)
+
+
+def open_data(trained: Trained, source: str | None = None, progress: Progress = silent) -> Data:
+    """Read data as the model's own were read; without a source, those it was trained on."""
+    config = trained.config or TrainConfig(data=IN_MEMORY, values="any" if _takes_anything(trained) else "unit")
+    if source is None and config.data == IN_MEMORY:
+        raise NarrowsError(f"{trained.path} does not say where its data are; name the data")
+    own = source is None or source == config.data
+    data = load(
+        config.data if source is None else source,
+        config.values,
+        origin=config.source if own else "auto",
+        image_size=config.image_size,
+        columns=trained.about.get("columns") if own or _is_table(source) else None,
+        progress=progress,
+    )
+    if data.examples.shape != trained.shape:
+        here, there = ("x".join(map(str, shape)) for shape in (data.examples.shape, trained.shape))
+        raise NarrowsError(f"{data.name} has examples of {here}; the model {trained.path} takes {there}")
+    return data
+
+
+def _takes_anything(trained: Trained) -> bool:
+    return trained.model.scaling.output == "linear"
+
+
+def _is_table(source: str | None) -> bool:
+    return Path(source or "").suffix.lower() in (".csv", ".parquet")
+
+
+@torch.no_grad()
+def encode(trained: Trained, data: Data, progress: Progress = silent) -> Iterator[np.ndarray]:
+    """Yield codes, (rows, n) float32."""
+    for x in _batches(data, "encoding", progress):
+        yield trained.model.encode(x).mean.numpy()
+
+
+@torch.no_grad()
+def reconstruct(
+    trained: Trained, data: Data, progress: Progress = silent, told: Callable[[Tensor], None] = lambda errors: None
+) -> Iterator[np.ndarray]:
+    """Yield decoded means in the layout of images; `told` hears the squared error of each."""
+    for x in _batches(data, "reconstructing", progress):
+        y = trained.model.reconstruct(x)
+        told(squared_error(x, y))
+        yield layout(y)
+
+
+@torch.no_grad()
+def decode(trained: Trained, codes: np.ndarray, progress: Progress = silent) -> Iterator[np.ndarray]:
+    """Yield what codes, (N, n), stand for."""
+    if codes.ndim != 2 or codes.shape[1] != trained.model.n or codes.dtype.kind not in "fiu":
+        raise NarrowsError(
+            f"codes of {trained.path} are numbers, (N, {trained.model.n}); these are {codes.dtype} {codes.shape}"
+        )
+    for start in range(0, len(codes), ROWS):
+        rows = torch.tensor(codes[start : start + ROWS].astype(np.float32))
+        if not torch.isfinite(rows).all():
+            raise NarrowsError(f"code {start + int((~torch.isfinite(rows)).any(1).nonzero()[0])} is not finite")
+        yield layout(trained.model.decode(rows))
+        progress("decoding", min(start + ROWS, len(codes)), len(codes))
+
+
+@torch.no_grad()
+def sample(trained: Trained, count: int, seed: int = 0, progress: Progress = silent) -> Iterator[np.ndarray]:
+    """Yield new examples, decoded from the prior; the same for the same seed."""
+    generator = torch.Generator().manual_seed(seed)
+    for start in range(0, count, ROWS):
+        yield layout(trained.model.sample(min(ROWS, count - start), generator))
+        progress("sampling", min(start + ROWS, count), count)
+
+
+def write(path: Path, count: int, parts: Iterator[np.ndarray]) -> tuple[int, ...]:
+    """Write the parts of an array of `count` rows into one .npy file, whole or not at all; return its shape."""
+    if path.suffix != ".npy":
+        raise NarrowsError(f"{path}: what is written is a .npy file; give it that ending")
+    if not path.parent.is_dir():
+        raise NarrowsError(f"{path}: there is no folder {path.parent}")
+    with atomic_file(path) as file:
+        first = next(parts)
+        shape = (count, *first.shape[1:])
+        header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(np.ascontiguousarray(first).data)
+        for part in parts:
+            file.write(np.ascontiguousarray(part).data)
+    return shape
+
+
+def layout(x: Tensor) -> np.ndarray:
+    """Return examples as users keep them: (N, D), (N, H, W) or (N, H, W, C), float32."""
+    x = x.float()
+    if x.ndim == 4:
+        x = x[:, 0] if x.shape[1] == 1 else x.movedim(1, -1)
+    return x.numpy()
+
+
+def _batches(data: Data, what: str, progress: Progress) -> Iterator[Tensor]:
+    count = len(data.examples)
+    for start in range(0, count, ROWS):
+        stop = min(start + ROWS, count)
+        yield data.examples.batch(np.arange(start, stop))
+        progress(what, stop, count)

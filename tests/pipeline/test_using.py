@@ -1,0 +1,180 @@
+"""Trained models at work: codes, reconstructions, samples and exports, from the command line."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from narrows import load_model
+from narrows.cli import main
+from narrows.data import load
+
+from .conftest import small
+from .test_reproduce import SAMPLES
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """The first 120 digits of MNIST, 28 x 28, true pixels."""
+    import gzip
+
+    raw = [gzip.decompress((SAMPLES / f"{part}-images-idx3-ubyte.gz").read_bytes()) for part in ("train", "t10k")]
+    path = tmp_path_factory.mktemp("digits") / "digits.npy"
+    np.save(path, np.concatenate([np.frombuffer(r, np.uint8, offset=16).reshape(-1, 28, 28) for r in raw]))
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(digits):
+    out = digits.parent / "run"
+    assert main(["train", str(digits), "--tau", "40", "--steps", "60", "--out", str(out), *small(recipe="fast")]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A table whose columns have units of their own, and a run on two of its columns."""
+    folder = tmp_path_factory.mktemp("table")
+    rng = np.random.default_rng(0)
+    with (folder / "t.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["height", "name", "income"])
+        for h, i in zip(rng.normal(1.7, 0.1, 200), rng.normal(40_000, 9_000, 200), strict=True):
+            writer.writerow([h, "x", i])
+    words = ["--columns", "height,income", "--explained", "0.5", "--steps", "60", *small(recipe="fast", n=2)]
+    assert main(["train", str(folder / "t.csv"), "--out", str(folder / "run"), *words]) == 0
+    return folder
+
+
+def test_codes_and_back(run, digits, tmp_path, capsys):
+    codes, back, again = tmp_path / "z.npy", tmp_path / "x.npy", tmp_path / "y.npy"
+    assert main(["encode", str(run), str(digits), "-o", str(codes)]) == 0
+    assert main(["decode", str(run), str(codes), "-o", str(back)]) == 0
+    assert main(["reconstruct", str(run), "-o", str(again)]) == 0  # the run knows its data
+    out = capsys.readouterr().out
+    x = np.load(digits)
+    model = load_model(run / "model.safetensors")
+    expected = model.encode(torch.from_numpy(x[:, None] / 255).float()).mean.detach().numpy()
+    assert np.load(codes).shape == (120, model.n)
+    np.testing.assert_allclose(np.load(codes), expected, rtol=1e-4, atol=1e-5)
+    assert np.load(back).shape == x.shape
+    np.testing.assert_allclose(np.load(back), np.load(again), rtol=1e-4, atol=1e-5)
+    error = ((np.load(again) - x / 255) ** 2).sum((1, 2)).mean()
+    assert f"decoding the mean: {error:.4g}" in out
+
+
+def test_the_first_dimension_says_most(run):
+    result = json.loads((run / "result.json").read_text())
+    costs = [dimension["cost"] for dimension in result["dimensions"]]
+    assert costs == sorted(costs, reverse=True)
+    assert [dimension["kept"] for dimension in result["dimensions"]] == result["kept"]
+
+
+def test_samples_depend_on_the_seed_alone(run, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        words = ["--count", "300", "--seed", str(seed), "-o", str(tmp_path / f"{name}.npy")]
+        assert main(["sample", str(run / "model.safetensors"), *words]) == 0
+    a, b, c = (np.load(tmp_path / f"{name}.npy") for name in "abc")
+    assert a.shape == (300, 28, 28)
+    np.testing.assert_array_equal(a, b)
+    assert (a != c).any()
+
+
+def test_a_table_is_encoded_by_its_columns_names(table, tmp_path):
+    """Another table, with its columns in another order, and one more."""
+    with (table / "t.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    with (tmp_path / "other.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["income", "age", "height"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows({**row, "age": 7} for row in rows)
+    for source in (table / "t.csv", tmp_path / "other.csv"):
+        assert main(["encode", str(table / "run"), str(source), "-o", str(tmp_path / f"{source.stem}.npy")]) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "t.npy"), np.load(tmp_path / "other.npy"))
+    assert main(["reconstruct", str(table / "run"), "-o", str(tmp_path / "back.npy")]) == 0
+    back = np.load(tmp_path / "back.npy")
+    assert back[:, 1].mean() == pytest.approx(40_000, rel=0.1)
+    assert back[:, 0].mean() == pytest.approx(1.7, rel=0.1)
+
+
+def parts(folder, x, z):
+    sessions = [onnxruntime.InferenceSession(folder / f"{part}.onnx") for part in ("encoder", "decoder")]
+    mean, log_std = sessions[0].run(None, {"x": x})
+    (y,) = sessions[1].run(None, {"z": z})
+    return mean, log_std, y
+
+
+@pytest.mark.parametrize("which", ["digits", "table"])
+def test_onnx_gives_the_same_on_real_inputs_in_batches_of_any_size(which, run, table, digits, tmp_path):
+    folder, source = (run, digits) if which == "digits" else (table / "run", table / "t.csv")
+    assert main(["export", str(folder), "--to", "onnx", "-o", str(tmp_path / "onnx")]) == 0
+    columns = None if which == "digits" else ["height", "income"]
+    data = load(source, columns=columns)
+    x = data.examples.batch(np.arange(100)).float()
+    model = load_model(folder / "model.safetensors")
+    posterior = model.encode(x)
+    for count in (1, 7, 100):
+        mean, log_std, y = parts(tmp_path / "onnx", x[:count].numpy(), posterior.mean[:count].detach().numpy())
+        np.testing.assert_allclose(mean, posterior.mean[:count].detach(), atol=1e-5, rtol=1e-5)
+        np.testing.assert_allclose(log_std, posterior.log_std[:count].detach(), atol=1e-5, rtol=1e-5)
+        np.testing.assert_allclose(y, model.decode(posterior.mean[:count]).detach(), atol=1e-5, rtol=1e-5)
+    assert json.loads((tmp_path / "onnx" / "about.json").read_text())["provisioned"] in (2, 4)
+
+
+def test_a_torch_program_and_a_copy(run, tmp_path, capsys):
+    assert main(["export", str(run), "--to", "torch", "-o", str(tmp_path / "pt")]) == 0
+    assert main(["export", str(run), "--to", "safetensors", "-o", str(tmp_path / "st")]) == 0
+    model = load_model(tmp_path / "st" / "model.safetensors")
+    z = torch.randn(5, model.n)
+    program = torch.export.load(tmp_path / "pt" / "decoder.pt2").module()
+    torch.testing.assert_close(program(z), model.decode(z))
+    assert str(tmp_path / "pt" / "encoder.pt2") in capsys.readouterr().out
+
+
+def test_bad_input_gets_one_line(run, table, digits, tmp_path, capsys):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    np.save(tmp_path / "codes.npy", np.zeros((3, 99)))
+    np.save(tmp_path / "nan.npy", np.full((3, load_model(run / "model.safetensors").n), np.nan))
+    (tmp_path / "noise.npy").write_bytes(b"noise")
+    for words, expected in (
+        (["encode", str(run), str(table / "t.csv"), "-o", "z.npy"], "holds text, not numbers"),
+        (["encode", str(table / "run"), str(digits), "-o", "z.npy"], "has examples of 1x28x28; the model"),
+        (["encode", str(tmp_path), "-o", "z.npy"], "is no run folder"),
+        (["encode", str(run), "-o", "z.txt"], "what is written is a .npy file"),
+        (["encode", str(run), "-o", str(tmp_path / "no" / "z.npy")], "there is no folder"),
+        (["encode", str(run / "model.safetensors"), "-o", "z.npy"], "does not say where its data are; name the data"),
+        (["decode", str(run), str(tmp_path / "codes.npy"), "-o", "x.npy"], "these are float64 (3, 99)"),
+        (["decode", str(run), str(tmp_path / "nan.npy"), "-o", "x.npy"], "code 0 is not finite"),
+        (["decode", str(run), str(tmp_path / "noise.npy"), "-o", "x.npy"], "cannot read the codes"),
+        (["sample", str(run), "--count", "0", "-o", "x.npy"], "--count must be at least 1; it is 0"),
+        (["sample", str(run), "--count", "2.5", "-o", "x.npy"], "--count must be a whole number; it is 2.5"),
+        (["export", str(run), "--to", "onnx", "-o", str(tmp_path / "full")], "nothing is overwritten"),
+        (["export", str(run), "--to", "pickle", "-o", "e"], "pickle"),
+    ):
+        assert main(words) == 2, words
+        error = capsys.readouterr().err
+        assert error.startswith("narrows: error: "), words
+        assert error.count("\n") == 1
+        assert expected in error
+    assert (tmp_path / "full" / "mine.txt").read_text() == "mine"
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["codes.npy", "full", "nan.npy", "noise.npy"]
+
+
+def test_without_onnx_the_install_line_is_told(run, tmp_path):
+    code = (
+        "import sys; sys.modules['onnx'] = None\n"
+        "import importlib.util as u; real = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'onnx' else real(name, *a)\n"
+        "from narrows.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    words = [sys.executable, "-c", code, "export", str(run), "--to", "onnx", "-o", str(tmp_path / "e")]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "ONNX files need onnx: pip install 'narrows[onnx]'" in done.stderr
