@@ -305,10 +305,10 @@ class Trainer:
         chosen = self.keeper.best() or self._validate(at_end=True)
         model = chosen.narrowed(self.model)
         error = ERRORS[self.config.error]
-        heldout = evaluate(model, self.data.examples, self.splits.test, TEST_NOISE, error)
         measured = describe_dimensions(model, self.data.examples, self.splits.test, TEST_NOISE, error)
         order = sorted(range(model.n), key=lambda j: -measured[j].cost)  # the first says most, as with PCA
         model = model.reordered(order)
+        heldout = evaluate(model, self.data.examples, self.splits.test, TEST_NOISE, error)
         result = Result(
             n=self.model.n,
             dims=model.n,
