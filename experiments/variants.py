@@ -10,7 +10,7 @@ python experiments/variants.py dsprites
 
 The paper's recipe gets LIMIT batches, the others end by themselves; networks have the default width, 16 on dSprites,
 where a run of width 32 takes half an hour. The tables say when a size was known to be enough, and what came out. The
-runs stay in runs/variants, with their curves.
+runs stay in runs/variants, with their curves; docs/variants-SET.png has their errors and gates in one figure.
 """
 
 import sys
@@ -103,6 +103,45 @@ def run(name: str, variant: str, data: Data, settings: dict[str, Any], sizes: tu
     return row
 
 
+COLOURS = {
+    "fast": "#0072B2",
+    "paper": "#D55E00",
+    "kl-first": "#009E73",
+    "trembling": "#CC79A7",
+    "no-reopening": "#777777",
+}
+
+
+def draw(name: str, tau: float) -> None:
+    """Draw error and open gates of all variants over the batches; a star is the end, hollow where tau was not met."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 6), layout="constrained")
+    error, gates = figure.subplots(2, 1, sharex=True)
+    for variant, colour in COLOURS.items():
+        folder = RunFolder(Path("runs/variants") / f"{name}-{variant}")
+        rows, result = folder.read_rows(), folder.read_result()
+        assert result is not None
+        steps = [row.step for row in rows]
+        width = 1.6 if variant in ("fast", "paper") else 0.9
+        errors = [row.error if variant == "paper" else row.watched for row in rows]
+        error.plot(steps, errors, color=colour, linewidth=width, label=variant)
+        gates.plot(steps, [row.open for row in rows], color=colour, linewidth=width)
+        fill = colour if result.met else "white"
+        gates.plot(steps[-1], result.dims, "*", color=colour, markerfacecolor=fill, markersize=11)
+    error.axhline(tau, color="black", linestyle="--", linewidth=1, label="tau")
+    error.set_ylim(0, 3 * tau)
+    error.set_ylabel("held-out error of the averaged weights\n(paper: training error)")
+    error.legend(frameon=False, ncols=3, fontsize=9)
+    gates.set_ylabel("open gates (star: saved model)")
+    gates.set_ylim(bottom=0)
+    gates.set_xlabel("batch")
+    for axis in (error, gates):
+        axis.grid(color="#dddddd", linewidth=0.6)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(f"docs/variants-{name}.png", dpi=110)
+
+
 def main() -> None:
     """Run what is missing for one set."""
     keep_memory()
@@ -113,6 +152,9 @@ def main() -> None:
     table = Table(f"variants_{name}")
     for variant in ("fast", "paper", "kl-first", "trembling", "no-reopening"):
         table.run(lambda v=variant: run(name, v, data, settings, sizes), recipe=variant)  # type: ignore[misc]
+    result = RunFolder(Path("runs/variants") / f"{name}-fast").read_result()
+    assert result is not None
+    draw(name, result.tau or 0.0)
 
 
 if __name__ == "__main__":

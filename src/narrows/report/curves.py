@@ -115,7 +115,7 @@ def draw_front(folder: FrontFolder, results: list[Result]) -> Path:
         fill = BLUE if result.met else "white"
         label = "met on test data" if result.met else "not met"
         axis.plot(tau, result.dims, "o", color=BLUE, markerfacecolor=fill, markersize=6, label=label)
-        axis.annotate(str(result.dims), (tau, result.dims), (0, 7), textcoords="offset points", ha="center")
+        axis.annotate(str(result.dims), (tau, result.dims), (5, 5), textcoords="offset points", ha="left")
     if max(taus) >= WIDE * min(taus):
         axis.set_xscale("log")
         axis.xaxis.set_major_formatter(FormatStrFormatter("%g"))
