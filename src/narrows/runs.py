@@ -10,6 +10,7 @@ settled.ckpt       in a front: the state in which the size was found, from which
 model.safetensors  the narrowed model with its description; loading it runs no code
 result.json        the answer and its certificate (`Result`); present when the run has ended
 curves.png, .svg   the paper's four curves
+tensorboard/ ...   with --track: the trackers' own files
 """
 
 import contextlib

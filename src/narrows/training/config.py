@@ -80,6 +80,8 @@ class TrainConfig:
     """bfloat16: mixed precision."""
     threads: int | None = None
     """CPU threads; by default torch decides."""
+    track: str | None = None
+    """Log to trackers too: tensorboard, wandb, mlflow, separated by commas; without an account, in the run's folder."""
     log_every: int = 50
     """Batches between rows of metrics.csv."""
     eval_every: int = 500

@@ -9,6 +9,7 @@ import math
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,10 @@ from narrows.training.recipes import FastRecipe, make_recipe
 from narrows.training.saving import describe, save_kept, versions
 from narrows.training.setup import Build, column_scaling, fingerprint, make_accelerator, make_model, moments, resolve
 from narrows.training.signals import Interrupted, StopRequest
+from narrows.training.tracking import Trackers, check_trackers
 from narrows.training.units import in_own_units
 
-MAY_CHANGE = ("data", "steps", "patience", "device", "threads", "log_every", "eval_every", "checkpoint_every")
+MAY_CHANGE = ("data", "steps", "patience", "device", "threads", "track", "log_every", "eval_every", "checkpoint_every")
 """Settings that a run may be resumed with other values of; moved data are found out by their fingerprint."""
 TEST_NOISE = 2
 """Seed of the posterior samples on the test split."""
@@ -43,6 +45,8 @@ class Trainer:
 
     def __init__(self, config: TrainConfig, data: Data, display: Display, build: Build | None = None) -> None:
         config = config.checked()
+        self.tracked = check_trackers(config.track)
+        self.trackers = Trackers([], Path(), {}, 0)
         self.display = display
         self.splits = split(data, config.split_seed)
         self.batches = Batches(self.splits.train, config.batch, config.seed)
@@ -122,6 +126,8 @@ class Trainer:
         """Train to the last batch and certify the model; or stop at a signal, with a checkpoint."""
         main = self.accelerator.is_main_process
         self.display.begin(self.config, self._header(), self.step)
+        if main:
+            self.trackers = Trackers(self.tracked, self.folder.path, to_dict(self.config), self.step)
         started = time.perf_counter() - self.seconds
         try:
             while not self._ended():
@@ -137,6 +143,7 @@ class Trainer:
             return self._finish()
         finally:
             self.display.end()
+            self.trackers.close()
 
     def train_batch(self) -> None:
         """One step of Algorithm 1 on the next batch, and its update."""
@@ -261,6 +268,7 @@ class Trainer:
             if costs is not None:
                 self.folder.append_costs(self.step, costs)
             self.display.row(row)
+            self.trackers.log(row)
 
     def _settled(self) -> None:
         """Keep the state in which the size was found, before the last phase, if another run is to go on from it."""
