@@ -6,6 +6,7 @@ take turns: the smallest number of gates first, the smallest KL second, under th
     fit      all gates open, lambda held                        until the error is within the target
     close    the cheapest gates, the error jumps                wait for it to come back; then the next
     reopen   the error does not come back within the patience   the gates as they were; then try the next cheapest
+    restore  not even then: training itself has spoilt it       all weights as before the closing; then release
     release  nothing more closes: lambda sinks, KL takes what is left of the slack, the learning rate runs out
     end
 
@@ -24,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-Phase = Literal["fit", "closed", "steady", "release", "ended"]
+Phase = Literal["fit", "closed", "steady", "restored", "release", "ended"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ LONGEST = 3
 class Decision(NamedTuple):
     """What to do now, with which gates."""
 
-    action: Literal["close", "reopen", "release", "end"]
+    action: Literal["close", "reopen", "restore", "release", "end"]
     gates: list[int]
 
 
@@ -114,7 +115,7 @@ class Closing:
             return None
         if self.phase == "release":
             return self._enter("ended", Decision("end", [])) if self.since >= self.limit else None
-        if self._out_of_time():
+        if self._out_of_time() or self.phase == "restored":
             if self.phase == "closed":
                 return self._reopen()
             return self._release()
@@ -126,7 +127,7 @@ class Closing:
             return self._next(costs)
         judged_from = 2 * self.config.least_patience if self.phase == "fit" else self.config.judge_from
         if self.since >= judged_from and self._hopeless():
-            return self._reopen() if self.phase == "closed" else self._release()
+            return self._give_up()
         return None
 
     def _next(self, costs: Mapping[int, float]) -> Decision | None:
@@ -148,6 +149,12 @@ class Closing:
         self.pending = gates
         self.limit = max(self.config.least_patience, round(self.config.patience * self.step))
         return self._enter("closed", Decision("close", gates))
+
+    def _give_up(self) -> Decision:
+        """The error is out of sight: undo the closing; if it was undone already, all that was trained since."""
+        if self.phase == "closed":
+            return self._reopen()
+        return self._release() if self.phase == "fit" else self._enter("restored", Decision("restore", []))
 
     def _reopen(self) -> Decision:
         gates, self.pending = self.pending, []

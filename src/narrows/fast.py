@@ -6,7 +6,8 @@ One step trains with hard gates, so nothing is spent on the gates' noise and no 
 
 After each step `after_step` lets the averaged weights follow, measures them every few batches on held-out examples
 (monitor.py), asks what is to be done (closing.py) and does it: gates are closed by their logits and opened again with
-the weights they had. In the last phase lambda is steered so that the error rises to its target, and the learning rate
+the weights they had; where that does not bring the error back (small data, learned by heart), all weights return to the
+average that was good. In the last phase lambda is steered so that the error rises to its target, and the learning rate
 runs out.
 
 At the start of the last phase each latent dimension is standardised: z -> (z - mean) / std over the data, undone in
@@ -85,6 +86,8 @@ class Fast(nn.Module):
         self.split_sizes, self.aim = split_sizes, aim
         self.stored: dict[str, Tensor] = {}
         """The latent layer's weights as they were when gates were last closed."""
+        self.good: dict[str, Tensor] = {}
+        """The averaged model as it was then: within its target."""
         self.watched = torch.full_like(self.constraint.tolerance, math.inf, dtype=torch.float64)
         """Moving average of the held-out error since the last change."""
         self.fresh = True
@@ -174,7 +177,10 @@ class Fast(nn.Module):
     def _act(self, decision: Decision) -> None:
         if decision.action == "close":
             self.stored = {name: tensor.clone() for name, tensor in self._latent_layer().items()}
+            self.good = {name: tensor.clone() for name, tensor in self.monitor.averaged.state_dict().items()}
             self.model.gates.close(decision.gates)
+        elif decision.action == "restore":
+            self.model.load_state_dict(self.good)
         elif decision.action == "reopen":
             self._restore(decision.gates)
             self.model.gates.open(decision.gates)
@@ -223,6 +229,7 @@ class Fast(nn.Module):
             "monitor": self.monitor.state_dict(),
             "closing": self.closing.state_dict(),
             "stored": self.stored,
+            "good": self.good,
             "watched": self.watched,
             "fresh": self.fresh,
         }
@@ -233,5 +240,6 @@ class Fast(nn.Module):
         self.monitor.load_state_dict(state["monitor"])
         self.closing.load_state_dict(state["closing"])
         self.stored = {name: tensor.to(device) for name, tensor in state["stored"].items()}
+        self.good = {name: tensor.to(device) for name, tensor in state["good"].items()}
         self.watched = state["watched"].to(device)
         self.fresh = state["fresh"]

@@ -68,7 +68,7 @@ class DecisionRow:
 
     step: int
     action: str
-    """close, reopen, release (the size is found, the last phase begins) or end."""
+    """close, reopen, restore (all weights of before the last closing), release (the last phase begins) or end."""
     open: int
     """Gates open before it."""
     error: float

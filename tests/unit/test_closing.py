@@ -311,6 +311,16 @@ def test_after_the_last_failure_lambda_is_let_go_only_once_the_error_is_within_a
     assert released[0].since > CONFIG.judge_from
 
 
+def test_where_opening_again_does_not_help_everything_is_restored_and_the_last_phase_begins():
+    """Training itself has spoilt the error: it rises with the batches, whatever is open."""
+    world = World({0: 0.1, 1: 0.2})
+    spoilt = lambda step, since: 0.9 if step <= 50 else 1.2 + step / 10_000  # noqa: E731
+    taken = play(Closing(ONE_BY_ONE), world, spoilt)
+    assert actions(taken) == [("close", [0]), ("reopen", [0]), ("restore", []), ("release", []), ("end", [])]
+    assert taken[2].since == CONFIG.judge_from, "as soon as it can be seen"
+    assert taken[3].since == DECIDE_EVERY, "without another look at how it goes"
+
+
 def test_several_gates_that_failed_together_are_tried_again_one_by_one():
     """Gate 1 alone was to blame: 0 is closed alone and stays closed; then several may go at once again."""
     world = World({0: 0.01, 1: 0.02, 2: 0.4, 3: 0.4}, {1: 5.0})

@@ -270,6 +270,30 @@ def test_an_opened_gate_has_the_weights_it_had_when_it_closed():
     assert all(torch.equal(tensor, averaged[name]) for name, tensor in fast.model.state_dict().items())
 
 
+def test_restoring_brings_back_the_average_of_before_the_closing():
+    fast = make(
+        closing=Scripted(
+            at_20=Decision("close", [1, 3]), at_40=Decision("reopen", [1, 3]), at_60=Decision("restore", [])
+        )
+    )
+    optimiser = make_optimiser(fast)
+    seen = {}
+    before = lambda decision: seen.setdefault(  # noqa: E731
+        decision.action, {name: tensor.clone() for name, tensor in fast.monitor.averaged.state_dict().items()}
+    )
+    for _ in range(60):
+        loss, _ = fast(*make_batch(seed=fast.closing.step))
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        fast.after_step(optimiser, before)
+    for model in (fast.model, fast.monitor.averaged):
+        for name, tensor in model.state_dict().items():
+            torch.testing.assert_close(tensor, seen["close"][name], rtol=0, atol=0)
+    assert not torch.equal(seen["close"]["encoder.first.weight"], seen["restore"]["encoder.first.weight"])
+    assert fast.model.gates.kept() == list(range(N))
+
+
 def test_each_multiplier_is_steered_by_its_own_violation_and_only_in_the_last_phase():
     fast = make([1e-3, 1e6], error=two_errors, closing=Scripted(at_10=Decision("release", [])))
     optimiser = make_optimiser(fast)
