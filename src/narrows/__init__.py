@@ -16,7 +16,7 @@ latent dimensions while it trains, as many as the promise allows. The reading or
         fast         the fast recipe: L0 first, KL second, under the same bound
      8  training     the loop, the two recipes, the front, evaluation, checkpoints
      9  estimator    fit / transform / inverse_transform, as scikit-learn's PCA
-        using        trained models on more data: codes, reconstructions, samples; exporting them
+        using        trained models on more data: codes, reconstructions, samples; exporting, sharing
     10  experiments  the paper's four experiments: jobs and rows
     11  report       the answer in words, the curves, the live display, the paper's numbers
     12  cli          parse, dispatch, exit codes
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from narrows.networks import NetworkConfig as NetworkConfig
     from narrows.runs import Result as Result
     from narrows.runs import RunFolder as RunFolder
+    from narrows.sharing import Pretrained as Pretrained
     from narrows.training.config import TrainConfig as TrainConfig
     from narrows.training.entry import resume as resume
     from narrows.training.entry import train as train
@@ -76,6 +77,7 @@ _HOMES = {
     "narrows.model": ("VAE", "GatedVAE", "gated_vae", "load_model", "read_description", "save_model"),
     "narrows.networks": ("NetworkConfig",),
     "narrows.runs": ("Result", "RunFolder"),
+    "narrows.sharing": ("Pretrained",),
     "narrows.training.config": ("TrainConfig",),
     "narrows.training.entry": ("resume", "train"),
     "narrows.training.front": ("resume_front", "train_front"),

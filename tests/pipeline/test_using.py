@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 import torch
 
-from narrows import load_model
+from narrows import Pretrained, load_model
 from narrows.cli import main
 from narrows.data import load
 
@@ -134,6 +134,22 @@ def test_a_torch_program_and_a_copy(run, tmp_path, capsys):
     program = torch.export.load(tmp_path / "pt" / "decoder.pt2").module()
     torch.testing.assert_close(program(z), model.decode(z))
     assert str(tmp_path / "pt" / "encoder.pt2") in capsys.readouterr().out
+
+
+def test_a_model_is_shared_with_a_card_and_comes_back(run, tmp_path):
+    shared = Pretrained.of(run)
+    shared.save_pretrained(tmp_path / "repo")
+    assert {path.name for path in (tmp_path / "repo").iterdir()} == {
+        "README.md", "config.json", "curves.png", "model.safetensors", "result.json",
+    }  # fmt: skip
+    back = Pretrained.from_pretrained(tmp_path / "repo")
+    z = torch.randn(3, back.model.n)
+    torch.testing.assert_close(back.model.decode(z), shared.model.decode(z), rtol=0, atol=0)
+    assert back.result == shared.result
+    card = (tmp_path / "repo" / "README.md").read_text()
+    held = shared.result.heldout
+    for fact in ("library_name: narrows", "`digits`", "at most 40", f"error {held.error:.4g}", "(curves.png)", "| 0 |"):
+        assert fact in card, fact
 
 
 def test_bad_input_gets_one_line(run, table, digits, tmp_path, capsys):
