@@ -7,11 +7,12 @@ inside the model and come back in their own unit. A tenth of the rows validates 
 for the certificate (`met_`), as in every run; nothing is written to disk.
 
 The codes are the posterior's means, ordered by cost of removal, dearest first, so that the first columns say most, as
-with PCA. They are computed in the precision of the input: in float64 a row's code does not depend on the other rows.
+with PCA. They are computed in the precision of the input; other rows change a row's code by rounding alone.
 There is no `partial_fit`: which dimensions go is decided on all of the data, and a stream has no such moment.
 """
 
 import copy
+import warnings
 from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, Literal, Self
@@ -20,14 +21,16 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
 from narrows.data import from_array, split
 from narrows.data.arrays import CHANNELS
+from narrows.errors import NarrowsError
 from narrows.model import VAE
-from narrows.runs import MetricRow
+from narrows.runs import MetricRow, Result
 from narrows.training.config import TrainConfig
 from narrows.training.display import Display
 from narrows.training.memory import MemoryTrainer
@@ -35,6 +38,7 @@ from narrows.training.setup import Build
 
 ROWS = 512
 """Examples that go through the networks at a time."""
+LEAST_ROWS = 10
 LOG_EVERY = 50
 
 
@@ -65,7 +69,8 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     verbose : bool
         Print how training goes.
     warm_start : bool
-        Let the next `fit` begin with the model there is, to go on with more data or a looser promise.
+        Let the next `fit` begin with the model there is, with the dimensions it has left (not `n_components`), to go
+        on with more data or a looser promise.
 
     Attributes
     ----------
@@ -119,32 +124,62 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Train on `X` and find the number of dimensions."""
         self._check_parameters()
-        x = validate_data(self, X, dtype=[np.float64, np.float32], allow_nd=True, ensure_min_samples=2)
+        x = check_array(X, dtype=[np.float64, np.float32], allow_nd=True, ensure_min_samples=2, estimator=self)
         if x.ndim > 4:
             raise ValueError(f"X must hold rows (N, D) or images (N, H, W) or (N, H, W, C); its shape is {x.shape}")
-        if len(x) < 5:
-            raise ValueError(f"fitting takes 5 samples or more, to train, to validate and to test; n_samples={len(x)}")
-        before: VAE | None = getattr(self, "model_", None) if self.warm_start else None
-        if before is not None and self.shape_ != x.shape[1:]:
-            raise ValueError(f"warm_start: the model is for examples of shape {self.shape_}; these are {x.shape[1:]}")
-        display = _Lines() if self.verbose else Display()
-        data = from_array(x, "any", name="X")
-        build = self.network if callable(self.network) else None
-        config = self._config(len(split(data).train), None if before is None else before.n)
-        trainer = MemoryTrainer(config, data, display, build)
-        result, model, rows = trainer.fit(None if before is None else before)
+        if len(x) < LEAST_ROWS:
+            raise ValueError(
+                f"fitting takes {LEAST_ROWS} samples or more, to train, to validate and to test; n_samples={len(x)}"
+            )
+        before = self._begun(x) if self.warm_start else None
+        mean = x.mean(0, dtype=np.float64)
+        # Vectors are centred in double precision, so that a column far from 0 keeps its digits.
+        centred = (x - mean).astype(np.float32) if x.ndim == 2 else x
+        try:
+            data = from_array(centred, "any", name="X")
+            config = self._config(len(split(data).train), None if before is None else before.n)
+            build = self.network if callable(self.network) else None
+            trainer = MemoryTrainer(config, data, _Lines() if self.verbose else Display(), build)
+            result, model, rows = trainer.fit(before)
+        except NarrowsError as error:
+            raise ValueError(_in_parameters(str(error))) from error
+        if x.ndim == 2:
+            model.scaling = model.scaling.in_units(torch.from_numpy(mean), torch.ones(len(mean), dtype=torch.float64))
+        validate_data(self, X, skip_check_array=True)  # from here on the estimator is the new one, not before
         self.model_ = model
         self.result_ = result
         self.shape_: tuple[int, ...] = x.shape[1:]
         self.layout_ = _layout(self.shape_)
-        self.mean_ = x.mean(0, dtype=np.float64)
+        self.mean_ = mean
         self.n_components_ = model.n
         self.met_ = result.met
         self.tau_ = result.tau
         self.dimension_cost_ = np.array([dimension.cost for dimension in result.dimensions])
         names = {"multiplier": "lambda"}
         self.history_ = {names.get(n, n): [getattr(r, n) for r in rows] for n in vars(rows[0])} if rows else {}
+        self._warn(result)
         return self
+
+    def _begun(self, x: np.ndarray) -> VAE | None:
+        """Return the model to go on with; one without dimensions is of no use."""
+        model: VAE | None = getattr(self, "model_", None)
+        if model is None or model.n == 0:
+            return None
+        if self.shape_ != x.shape[1:]:
+            raise ValueError(f"warm_start: the model is for examples of shape {self.shape_}; these are {x.shape[1:]}")
+        return model
+
+    def _warn(self, result: Result) -> None:
+        """Say so where the answer is not what the user asked for."""
+        if not result.met:
+            text = (
+                f"the promise is not certain on held-out rows: error {result.heldout.error:.4g}, 95% up to "
+                f"{result.heldout.high:.4g}, tau {result.tau:.4g}; bring more data, ask for less, or raise max_steps"
+            )
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        elif result.dims == 0:
+            text = f"0 dimensions are enough: the mean alone has an error within tau {result.tau:.4g}"
+            warnings.warn(text, UserWarning, stacklevel=3)
 
     def transform(self, X: ArrayLike) -> np.ndarray:
         """Return the codes of `X`, (N, n_components_)."""
@@ -213,7 +248,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _config(self, rows: int, start: int | None) -> TrainConfig:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        n = start or self.n_components
+        n = self.n_components if start is None else start
         return TrainConfig(
             data="X",
             tau=None if self.tau is None else float(self.tau),
@@ -243,7 +278,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         with torch.no_grad():
             for start in range(0, len(rows), ROWS):
                 part = slice(start, start + ROWS)
-                batch = torch.tensor(rows[part])
+                batch = torch.from_numpy(np.array(rows[part]))  # a copy: whatever its strides, and writable
                 yield part, self._inside(batch), model
 
     def _inside(self, rows: Tensor) -> Tensor:
@@ -254,6 +289,13 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _outside(self, rows: Tensor) -> Tensor:
         return {"rows": rows, "grey": rows[:, 0], "last": rows.movedim(1, -1), "first": rows}[self.layout_]
+
+
+def _in_parameters(text: str) -> str:
+    """Say an error of training in the estimator's parameters instead of the command line's options."""
+    for option, parameter in (("--batch", "batch_size"), ("--steps", "max_steps"), ("--n ", "n_components ")):
+        text = text.replace(option, parameter)
+    return text.replace("--", "")
 
 
 def _layout(shape: tuple[int, ...]) -> str:

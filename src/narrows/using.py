@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from narrows.data import Data, load
+from narrows.data import ArrayExamples, Data, load
 from narrows.data.progress import Progress, silent
+from narrows.data.sources import kind_of
 from narrows.errors import NarrowsError
 from narrows.files import atomic_file
 from narrows.fronts import FrontFolder
 from narrows.model import VAE, load_model, read_description
-from narrows.objective import squared_error
+from narrows.objective import ERRORS
 from narrows.runs import RunFolder
 from narrows.training.config import TrainConfig, config_from_dict
 from narrows.training.entry import IN_MEMORY
@@ -66,13 +67,16 @@ def open_data(trained: Trained, source: str | None = None, progress: Progress = 
     config = trained.config or TrainConfig(data=IN_MEMORY, values="any" if _takes_anything(trained) else "unit")
     if source is None and config.data == IN_MEMORY:
         raise NarrowsError(f"{trained.path} does not say where its data are; name the data")
-    own = source is None or source == config.data
+    named = config.data if source is None else source
+    kind = kind_of(named)
+    size = "x".join(map(str, trained.shape[1:])) if trained.config is None and len(trained.shape) == 3 else None
     data = load(
-        config.data if source is None else source,
+        named,
         config.values,
-        origin=config.source if own else "auto",
-        image_size=config.image_size,
-        columns=trained.about.get("columns") if own or _is_table(source) else None,
+        origin=config.source if kind == "set" and named == config.data else "auto",
+        image_size=(config.image_size or size) if kind in ("folder", "hub") else None,
+        skip_broken=config.skip_broken if kind == "folder" else False,
+        columns=trained.about.get("columns") if kind == "table" else None,
         progress=progress,
     )
     if data.examples.shape != trained.shape:
@@ -83,10 +87,6 @@ def open_data(trained: Trained, source: str | None = None, progress: Progress = 
 
 def _takes_anything(trained: Trained) -> bool:
     return trained.model.scaling.output == "linear"
-
-
-def _is_table(source: str | None) -> bool:
-    return Path(source or "").suffix.lower() in (".csv", ".parquet")
 
 
 @torch.no_grad()
@@ -100,10 +100,13 @@ def encode(trained: Trained, data: Data, progress: Progress = silent) -> Iterato
 def reconstruct(
     trained: Trained, data: Data, progress: Progress = silent, told: Callable[[Tensor], None] = lambda errors: None
 ) -> Iterator[np.ndarray]:
-    """Yield decoded means in the layout of images; `told` hears the squared error of each."""
+    """Yield decoded means in the layout of images; `told` hears the error of each, as the run's promise counts it."""
+    error = ERRORS[trained.about.get("error", "squared")]
+    units = trained.about.get("units")
+    unit = 1.0 if units is None else torch.tensor(units["unit"], dtype=torch.float64)
     for x in _batches(data, "reconstructing", progress):
         y = trained.model.reconstruct(x)
-        told(squared_error(x, y))
+        told(error(x / unit, y / unit))
         yield layout(y)
 
 
@@ -137,28 +140,36 @@ def write(path: Path, count: int, parts: Iterator[np.ndarray]) -> tuple[int, ...
         raise NarrowsError(f"{path}: what is written is a .npy file; give it that ending")
     if not path.parent.is_dir():
         raise NarrowsError(f"{path}: there is no folder {path.parent}")
-    with atomic_file(path) as file:
-        first = next(parts)
-        shape = (count, *first.shape[1:])
-        header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, header)
-        file.write(np.ascontiguousarray(first).data)
-        for part in parts:
-            file.write(np.ascontiguousarray(part).data)
+    if path.is_dir():
+        raise NarrowsError(f"{path} is a folder; name a file")
+    try:
+        with atomic_file(path) as file:
+            first = next(parts)
+            shape = (count, *first.shape[1:])
+            header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            file.write(np.ascontiguousarray(first).data)
+            for part in parts:
+                file.write(np.ascontiguousarray(part).data)
+    except OSError as error:
+        raise NarrowsError(f"cannot write {path}: {error.strerror}; choose another --out") from error
     return shape
 
 
 def layout(x: Tensor) -> np.ndarray:
-    """Return examples as users keep them: (N, D), (N, H, W) or (N, H, W, C), float32."""
-    x = x.float()
+    """Return examples as users keep them: (N, D), (N, H, W) or (N, H, W, C)."""
     if x.ndim == 4:
         x = x[:, 0] if x.shape[1] == 1 else x.movedim(1, -1)
     return x.numpy()
 
 
 def _batches(data: Data, what: str, progress: Progress) -> Iterator[Tensor]:
-    count = len(data.examples)
-    for start in range(0, count, ROWS):
-        stop = min(start + ROWS, count)
-        yield data.examples.batch(np.arange(start, stop))
-        progress(what, stop, count)
+    examples = data.examples
+    exact = data.columns and isinstance(examples, ArrayExamples)  # a timestamp's seconds need double precision
+    for start in range(0, len(examples), ROWS):
+        stop = min(start + ROWS, len(examples))
+        if exact and isinstance(examples, ArrayExamples):
+            yield torch.tensor(examples.array[start:stop].astype(np.float64))
+        else:
+            yield examples.batch(np.arange(start, stop))
+        progress(what, stop, len(examples))

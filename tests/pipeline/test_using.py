@@ -9,8 +9,9 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from PIL import Image
 
-from narrows import Pretrained, load_model
+from narrows import Pretrained, load_model, read_description
 from narrows.cli import main
 from narrows.data import load
 
@@ -102,6 +103,41 @@ def test_a_table_is_encoded_by_its_columns_names(table, tmp_path):
     assert back[:, 0].mean() == pytest.approx(1.7, rel=0.1)
 
 
+def test_errors_are_those_of_the_promise(table, tmp_path, capsys):
+    """In standard deviations for a table, as tau; the reconstruction itself in the table's units and in double."""
+    assert main(["reconstruct", str(table / "run"), "-o", str(tmp_path / "back.npy")]) == 0
+    text = capsys.readouterr().out
+    x = np.array([[float(r["height"]), float(r["income"])] for r in csv.DictReader((table / "t.csv").open())])
+    back = np.load(tmp_path / "back.npy")
+    assert back.dtype == np.float64
+    about = read_description(table / "run" / "model.safetensors")
+    error = (((x - back) / about["units"]["unit"]) ** 2).sum(1).mean()
+    assert f"standard deviations or ranges: {error:.4g}; tau" in text
+
+
+def test_tables_with_other_endings_are_tables(table, tmp_path):
+    rows = (table / "t.csv").read_text()
+    (tmp_path / "t.tsv").write_text(rows.replace(",", "\t"))
+    for name in (table / "t.csv", tmp_path / "t.tsv"):
+        assert main(["encode", str(table / "run"), str(name), "-o", str(tmp_path / f"{name.suffix[1:]}.npy")]) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "tsv.npy"), np.load(tmp_path / "csv.npy"))
+
+
+def test_a_folder_of_images_with_a_broken_one(tmp_path):
+    (tmp_path / "photos").mkdir()
+    for i, pixels in enumerate(np.random.default_rng(0).integers(0, 255, (20, 24, 20, 3), dtype=np.uint8)):
+        Image.fromarray(pixels).save(tmp_path / "photos" / f"{i}.png")
+    (tmp_path / "photos" / "bad.png").write_bytes(b"bad")
+    words = ["--skip-broken", "--image-size", "16", "--tau", "100", "--steps", "20", *small(recipe="fast", batch=8)]
+    assert main(["train", str(tmp_path / "photos"), "--out", str(tmp_path / "run"), *words]) == 0
+    assert main(["encode", str(tmp_path / "run"), "-o", str(tmp_path / "z.npy")]) == 0
+    assert len(np.load(tmp_path / "z.npy")) == 20
+    (tmp_path / "photos" / "bad.png").unlink()
+    model = str(tmp_path / "run" / "model.safetensors")  # it knows the size of its images
+    assert main(["reconstruct", model, str(tmp_path / "photos"), "-o", str(tmp_path / "x.npy")]) == 0
+    assert np.load(tmp_path / "x.npy").shape == (20, 16, 16, 3)
+
+
 def parts(folder, x, z):
     sessions = [onnxruntime.InferenceSession(folder / f"{part}.onnx") for part in ("encoder", "decoder")]
     mean, log_std = sessions[0].run(None, {"x": x})
@@ -169,6 +205,8 @@ def test_bad_input_gets_one_line(run, table, digits, tmp_path, capsys):
         (["decode", str(run), str(tmp_path / "nan.npy"), "-o", "x.npy"], "code 0 is not finite"),
         (["decode", str(run), str(tmp_path / "noise.npy"), "-o", "x.npy"], "cannot read the codes"),
         (["sample", str(run), "--count", "0", "-o", "x.npy"], "--count must be at least 1; it is 0"),
+        (["sample", str(run), "--seed", "99999999999999999999999", "-o", "x.npy"], "--seed must be between 0 and 2^63"),
+        (["encode", str(run), "-o", "/proc/q.npy"], "cannot write /proc/q.npy: "),
         (["sample", str(run), "--count", "2.5", "-o", "x.npy"], "--count must be a whole number; it is 2.5"),
         (["export", str(run), "--to", "onnx", "-o", str(tmp_path / "full")], "nothing is overwritten"),
         (["export", str(run), "--to", "pickle", "-o", "e"], "pickle"),

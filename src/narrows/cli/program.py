@@ -32,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else 0
     except (CycloptsError, NarrowsError) as error:
         print(f"narrows: error: {' '.join(str(error).split())}", file=sys.stderr)
+        if arguments is None and "pyarrow" in sys.modules:
+            sys.stderr.flush()  # a thread of pyarrow's may still read ahead, and would abort an orderly end
+            os._exit(2)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -51,7 +51,7 @@ def train(
     from narrows.report.live import make_display
     from narrows.training.entry import train
 
-    settings = settings if data is None else replace(settings, data=data)
+    settings = _with_data(settings, data)
     _, folder = train(settings, out, display=make_display())
     _tell(folder)
     return 0
@@ -87,7 +87,7 @@ def front(
     from narrows.report.live import make_display
     from narrows.training.front import train_front
 
-    settings = settings if data is None else replace(settings, data=data)
+    settings = _with_data(settings, data)
     try:
         numbers = [float(word) for word in taus.split(",")]
     except ValueError:
@@ -144,7 +144,7 @@ def show(run: Path, /, *, json: bool = False) -> int:
         if json:
             print(f"[{', '.join(result.to_json().rstrip() for result in results)}]")
         else:
-            print(words.front_table(results, front_folder.read_about()["taus"]))
+            print(words.front_table(front_folder))
         return 0
     folder = RunFolder(run)
     settings = config_from_dict(folder.read_config(), str(folder.config))
@@ -156,6 +156,10 @@ def show(run: Path, /, *, json: bool = False) -> int:
     else:
         print(result.to_json().rstrip() if json else words.full_answer(result, folder))
     return 0
+
+
+def _with_data(settings: TrainConfig, data: str | None) -> TrainConfig:
+    return settings if data is None else replace(settings, data=data)
 
 
 def _tell(folder: RunFolder) -> None:
@@ -186,7 +190,7 @@ def _tell_front(folder: FrontFolder) -> None:
         return
     results = folder.read_results()
     print()
-    print(front_table(results, folder.read_about()["taus"]))
+    print(front_table(folder))
     print(f"table:  {folder.table}")
 
     def draw() -> Path:

@@ -59,7 +59,8 @@ def decode(run: Path, codes: Path, /, *, out: Out) -> int:
     try:
         rows = np.load(codes, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise NarrowsError(f"cannot read the codes {codes}: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is no .npy file of numbers"
+        raise NarrowsError(f"cannot read the codes {codes}: {reason}") from None
     try:
         shape = using.write(out, len(rows), using.decode(trained, rows, loading))
     finally:
@@ -93,7 +94,10 @@ def reconstruct(run: Path, data: str | None = None, /, *, out: Out) -> int:
     finally:
         loading.close()
     print(f"{shape[0]:,} reconstructions: {out}")
-    print(f"squared error of one input, decoding the mean: {sum(errors) / len(errors):.4g}")
+    error = f"{trained.about.get('error', 'squared')} error of one input"
+    unit = ", in the columns' own standard deviations or ranges" if "units" in trained.about else ""
+    promise = f"; tau {trained.about['tau']:g}" if trained.about.get("tau") is not None else ""
+    print(f"{error}, decoding the mean{unit}: {sum(errors) / len(errors):.4g}{promise}")
     return 0
 
 
@@ -117,6 +121,8 @@ def sample(run: Path, /, *, count: int = 64, seed: int = 0, out: Out) -> int:
 
     if count < 1:
         raise NarrowsError(f"--count must be at least 1; it is {count}")
+    if not 0 <= seed < 2**63:
+        raise NarrowsError(f"--seed must be between 0 and 2^63; it is {seed}")
     trained, loading = using.open_trained(run), make_loading()
     try:
         shape = using.write(out, count, using.sample(trained, count, seed, loading))

@@ -71,7 +71,7 @@ def load(
     are no images; `columns` takes these columns of a table, a list or "a,b,c".
     """
     text = str(source)
-    kind = _kind(text)
+    kind = kind_of(text)
     if origin not in ("auto", "drawn", "official"):
         raise NarrowsError(f"origin={origin!r} is not known; use 'auto', 'drawn' or 'official'")
     given = {
@@ -131,7 +131,8 @@ def _path_and_key(text: str) -> tuple[Path, str]:
     return Path(os.path.expanduser(file)), key
 
 
-def _kind(text: str) -> Kind:
+def kind_of(text: str) -> Kind:
+    """Say what a name, a path or an address stands for."""
     if text in SETS:
         return "set"
     if text.startswith(HUB):

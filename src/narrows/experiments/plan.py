@@ -29,7 +29,7 @@ class Options:
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to train; auto takes an accelerator when there is one."""
     one_run: bool = False
-    """front: all values of tau from one run of the fast recipe, beside the separate ones that are there."""
+    """front: all values of tau from one run, always of the fast recipe, beside the separate ones that are there."""
 
     def checked(self, experiment: Name) -> "Options":
         """Refuse what cannot be run, naming option, rule and value."""

@@ -3,7 +3,8 @@
 import math
 import shlex
 
-from narrows.fronts import FRONT
+from narrows.closing import ClosingConfig
+from narrows.fronts import FRONT, FrontFolder
 from narrows.runs import HeldOut, MetricRow, Result, RunFolder
 
 MOST_COSTS = 12
@@ -41,6 +42,12 @@ def _headline(result: Result) -> str:
         return f"a plain VAE with {plural(result.dims, 'dimension')}"
     if result.met:
         return f"{result.dims} of {result.n} {dimensions} enough: tau is kept on data the model never saw"
+    if result.model == "last" and result.validation.error <= result.tau:
+        return (
+            f"{result.dims} of {result.n} {dimensions} kept, but tau is not certain: on the validation split the error "
+            f"is {_interval(result.validation)}, and tau {result.tau:g}; bring more data, raise tau a little, or train "
+            f"longer (--steps, --patience)"
+        )
     if result.model == "last":
         return (
             f"tau was not reached: best error {result.best_error:.4g} with {result.best_dims} of {result.n} dimensions "
@@ -78,8 +85,10 @@ def full_answer(result: Result, folder: RunFolder) -> str:
 
 def hint(result: Result, rows: list[MetricRow], folder: RunFolder) -> str | None:
     """Say so when training ended with room under tau, or between two sizes: the answer may not be the last word."""
-    if not rows or result.model == "last" or result.tau is None or not math.isnan(rows[-1].watched):
+    if not rows or result.model == "last" or result.tau is None:
         return None
+    if not math.isnan(rows[-1].watched):
+        return CUT_OFF if is_cut_off(folder) else None
     row = rows[-1]
     go_on = f"more batches may close more: narrows resume {shlex.quote(str(folder.path))} --steps {2 * result.steps}"
     if result.dims == 0:
@@ -91,11 +100,24 @@ def hint(result: Result, rows: list[MetricRow], folder: RunFolder) -> str | None
     return None
 
 
+CUT_OFF = "--steps ended the search for a smaller size: the number is an upper bound; without --steps it ends by itself"
+
+
+def is_cut_off(folder: RunFolder) -> bool:
+    """Tell whether the fast recipe's last phase began because of --steps, and not because nothing more could close."""
+    steps = folder.read_config().get("steps")
+    release = next((d for d in folder.read_decisions() if d.action == "release"), None)
+    return isinstance(steps, int) and (release is None or release.step >= steps / (1 + ClosingConfig.last))
+
+
 def progress(folder: RunFolder, steps: int | str, rows: list[MetricRow]) -> str:
     """Say where a run stands that has not ended."""
     parent = folder.path.parent
     part = (parent / FRONT).exists() or RunFolder(parent).plain == folder.path
     go_on = f"go on with: narrows resume {shlex.quote(str(parent if part else folder.path))}"
+    plain = RunFolder(folder.plain)
+    if not rows and plain.config.exists() and plain.read_result() is None:
+        return progress(plain, steps, plain.read_rows())
     if not rows:
         return f"{folder.path} has not ended and has no metrics yet; {go_on}"
     row = rows[-1]
@@ -108,13 +130,16 @@ def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-def front_table(results: list[Result], taus: list[float]) -> str:
+def front_table(folder: FrontFolder) -> str:
     """Return one line a tau: dimensions, held-out error, and whether the promise is kept."""
+    results, taus = folder.read_results(), folder.read_about()["taus"]
     lines = [f"{'tau':>8}  {'dims':>4}  {'test error (95%)':<28}  met (the interval is within tau)"]
     for result in results:
         held = result.heldout
         interval = f"{held.error:.4g} ({held.low:.4g} to {held.high:.4g})"
         lines.append(f"{result.tau:>8g}  {result.dims:>4}  {interval:<28}  {'yes' if result.met else 'NO'}")
+    if any(is_cut_off(folder.level(result.tau or 0.0)) for result in results):
+        lines.append(CUT_OFF)
     missing = len(taus) - len(results)
     if missing:
         lines.append(f"{missing} of {len(taus)} not done yet")

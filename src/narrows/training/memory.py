@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from narrows.data import Data
+from narrows.errors import NarrowsError
 from narrows.model import VAE
 from narrows.runs import DecisionRow, MetricRow, Result, RunFolder
 from narrows.training.config import TrainConfig
@@ -26,9 +27,11 @@ class MemoryTrainer(Trainer):
     def fit(self, start: VAE | None = None) -> tuple[Result, VAE, list[MetricRow]]:
         """Train, from another model's weights if one with as many dimensions is given; return answer, model, rows."""
         if start is not None:
-            with torch.no_grad():
-                for part in ("encoder", "decoder", "scaling"):
+            try:
+                for part in ("encoder", "decoder"):  # not the scaling: it is that of these data
                     getattr(self.model, part).load_state_dict(getattr(start, part).state_dict())
+            except RuntimeError:
+                raise NarrowsError("warm_start: the model there is has other networks; give the same ones") from None
             self.recipe.restart()
         result = self._run(StopRequest())
         assert self.saved is not None

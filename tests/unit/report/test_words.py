@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from narrows.report.words import answer, hint, progress
-from narrows.runs import Dimension, HeldOut, MetricRow, Result, RunFolder
+from narrows.runs import DecisionRow, Dimension, HeldOut, MetricRow, Result, RunFolder
 
 HELD = HeldOut(19.5, 19.25, 19.75, 15.0, 10_000)
 RESULT = Result(
@@ -39,6 +39,23 @@ def test_tau_that_was_not_reached():
     text = answer(replace(RESULT, met=False, model="last", best_error=31.2, best_dims=10, dims=10))
     assert text.startswith("tau was not reached: best error 31.2 with 10 of 10 dimensions (tau 20); raise tau or n")
     assert "marked as such" in text
+
+
+def test_an_error_within_tau_whose_interval_is_not():
+    text = answer(replace(RESULT, met=False, model="last", validation=HeldOut(19.5, 18.0, 21.0, 15.0, 40)))
+    assert text.startswith(
+        "5 of 10 dimensions are kept, but tau is not certain: on the validation split the error is 19.5"
+    )
+    assert "95% up to 21, and tau 20" in text
+
+
+@pytest.mark.parametrize(("steps", "release", "cut"), [("auto", 900, False), (1000, 700, False), (1000, 800, True)])
+def test_a_size_that_was_cut_off_by_steps_is_an_upper_bound(tmp_path, steps, release, cut):
+    folder = RunFolder(tmp_path)
+    folder.write_config({"steps": steps})
+    folder.append_decision(DecisionRow(release, "release", 5, 0.9, ""))
+    fast = replace(row(19.0, 5), watched=19.0)
+    assert (hint(RESULT, [fast], folder) is not None) == cut
 
 
 def test_validation_met_but_not_test():
