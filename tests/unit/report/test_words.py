@@ -36,7 +36,8 @@ def test_one_dimension_is_singular():
 
 
 def test_tau_that_was_not_reached():
-    text = answer(replace(RESULT, met=False, model="last", best_error=31.2, best_dims=10, dims=10))
+    beyond = HeldOut(31.2, 30.0, 32.0, 25.0, 5_000)
+    text = answer(replace(RESULT, met=False, model="last", best_error=31.2, best_dims=10, dims=10, validation=beyond))
     assert text.startswith("tau was not reached: best error 31.2 with 10 of 10 dimensions (tau 20); raise tau or n")
     assert "marked as such" in text
 
