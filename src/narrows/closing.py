@@ -73,7 +73,7 @@ class Closing:
         self.bounded = bounded
         """Whether there is a target; without one, training ends when the error no longer falls."""
         self.steps = steps
-        """Batches in all; None: as many as it takes."""
+        """Batches in all, at most; None: as many as it takes. With no tries under a bound: exactly so many."""
         self.phase: Phase = "fit"
         self.since = 0
         """Batches since the last decision."""
@@ -165,8 +165,9 @@ class Closing:
 
     def _release(self) -> Decision:
         self.limit = max(self.config.least_last, round(self.config.last * self.step))
-        if self.steps is not None:
-            self.limit = max(1, self.steps - self.step)
+        if self.steps is not None:  # a limit; a plain VAE under a bound has nothing else to end it
+            rest = max(1, self.steps - self.step)
+            self.limit = min(self.limit, rest) if self.config.tries or not self.bounded else rest
         return self._enter("release", Decision("release", []))
 
     def _enter(self, phase: Phase, decision: Decision) -> Decision:

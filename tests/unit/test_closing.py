@@ -389,7 +389,7 @@ def test_in_the_last_phase_no_error_matters():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_run_of_given_length_ends_on_its_last_batch_and_keeps_time_for_the_last_phase(seed):
+def test_a_limit_is_kept_and_leaves_time_for_the_last_phase(seed):
     chance = random.Random(seed)
     steps = chance.randrange(500, 9_000)
     closing = Closing(CONFIG, steps=steps)
@@ -398,7 +398,8 @@ def test_a_run_of_given_length_ends_on_its_last_batch_and_keeps_time_for_the_las
     release = next(t for t in taken if t.action == "release")
     assert release.step <= math.ceil(steps / 1.3) + 1  # one more if gates had to be opened first
     assert [t.action for t in taken].count("release") == 1
-    assert (taken[-1].action, taken[-1].step) == ("end", steps)
+    length = min(steps - release.step, max(CONFIG.least_last, round(CONFIG.last * release.step)))
+    assert (taken[-1].action, taken[-1].step) == ("end", release.step + length)
 
 
 def test_out_of_time_the_gates_in_question_are_opened_before_lambda_is_let_go():
@@ -414,7 +415,13 @@ def test_out_of_time_the_gates_in_question_are_opened_before_lambda_is_let_go():
     assert world.open == {0, 1}
 
 
-def test_a_size_found_early_leaves_the_rest_of_a_given_length_to_the_last_phase():
+def test_a_size_found_early_ends_before_the_limit():
+    taken = play(Closing(ONE_BY_ONE, steps=50_000), World({0: 0.1}))
+    assert actions(taken) == [("close", [0]), ("release", []), ("end", [])]
+    assert taken[-1].since == CONFIG.least_last
+
+
+def test_a_plain_vae_under_a_bound_takes_exactly_so_many():
     closing = Closing(replace(CONFIG, tries=0), steps=4_000)
     taken = play(closing, World({0: 0.1}))
     assert [(t.step, t.action) for t in taken] == [(50, "release"), (4_000, "end")]

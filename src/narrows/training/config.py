@@ -47,7 +47,7 @@ class TrainConfig:
     n: int | Literal["auto"] = "auto"
     """Latent dimensions to start with; auto: 32, or as many as values; dSprites 10, twice those of --as-good-as."""
     steps: int | Literal["auto"] = "auto"
-    """Batches to train; auto: until no more dimensions can be closed (fast), or the paper's 50,000."""
+    """Batches, with the fast recipe at most; auto: until no more dimensions can be closed, or the paper's 50,000."""
     batch: int = 64
     """Examples a batch, over all processes."""
     recipe: Literal["fast", "paper", "plain"] = "fast"
