@@ -13,7 +13,7 @@ from narrows.model import GatedVAE, gated_vae, standard_normal
 from narrows.monitor import ENOUGH, MEMORY, Monitor
 from narrows.networks import NetworkConfig
 from narrows.objective import squared_error
-from narrows.training.evaluate import evaluate
+from narrows.training.evaluate import evaluate, half_width
 
 N = 5
 
@@ -158,7 +158,7 @@ def test_the_error_is_that_of_an_evaluation_with_the_same_noise():
     x = data.examples.batch(np.arange(200))
     held_out = evaluate(model, data.examples, np.arange(200), seed=11)
     assert monitor.measure(x).item() == pytest.approx(held_out.error, rel=1e-6)
-    half = 1.959964 * monitor.spread.item() / np.sqrt(199)  # the spread divides by 200, the interval by 199
+    half = half_width(monitor.spread.item() * np.sqrt(200 / 199), 200)  # the spread divides by 200, the interval by 199
     assert half == pytest.approx(held_out.high - held_out.error, rel=1e-5)
 
 
