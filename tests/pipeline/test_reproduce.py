@@ -126,7 +126,7 @@ def test_reconstructions_side_by_side_stopped_and_gone_on_with(tmp_path):
     process.send_signal(signal.SIGTERM)
     text, _ = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM
-    assert f"--out {out} --resume" in text
+    assert f"--out {out} --jobs 2 --resume" in text
     assert main([*words, "--resume"]) == 0
     assert [(row["tau"], row["status"]) for row in table(out)] == [(20, "done"), (35, "done")]
     assert_page(out, "reconstructions-paper.png")

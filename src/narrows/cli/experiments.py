@@ -61,7 +61,7 @@ def reproduce(
     try:
         rows = run(board, todo, jobs, make_display(), lambda rows: write_page(board, options, rows))
     except Interrupted as stopped:
-        where = f"--out {shlex.quote(str(board.path))} --resume"
+        where = f"--out {shlex.quote(str(board.path))}{f' --jobs {jobs}' if jobs > 1 else ''} --resume"
         print(f"stopped by {signal.Signals(stopped.number).name}; go on with: {command(experiment, options)} {where}")
         return 128 + stopped.number
     page = write_page(board, options, rows)

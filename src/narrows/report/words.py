@@ -105,9 +105,12 @@ CUT_OFF = "--steps ended the search for a smaller size: the number is an upper b
 
 def is_cut_off(folder: RunFolder) -> bool:
     """Tell whether the fast recipe's last phase began because of --steps, and not because nothing more could close."""
-    steps = folder.read_config().get("steps")
+    config = folder.read_config()
+    steps = config.get("steps")
+    if config.get("recipe") != "fast" or not isinstance(steps, int):
+        return False
     release = next((d for d in folder.read_decisions() if d.action == "release"), None)
-    return isinstance(steps, int) and (release is None or release.step >= steps / (1 + ClosingConfig.last))
+    return release is None or release.step >= steps / (1 + ClosingConfig.last)
 
 
 def progress(folder: RunFolder, steps: int | str, rows: list[MetricRow]) -> str:

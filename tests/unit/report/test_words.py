@@ -50,10 +50,13 @@ def test_an_error_within_tau_whose_interval_is_not():
     assert "95% up to 21, and tau 20" in text
 
 
-@pytest.mark.parametrize(("steps", "release", "cut"), [("auto", 900, False), (1000, 700, False), (1000, 800, True)])
-def test_a_size_that_was_cut_off_by_steps_is_an_upper_bound(tmp_path, steps, release, cut):
+@pytest.mark.parametrize(
+    ("recipe", "steps", "release", "cut"),
+    [("fast", "auto", 900, False), ("fast", 1000, 700, False), ("fast", 1000, 800, True), ("plain", 1000, 800, False)],
+)
+def test_a_size_that_was_cut_off_by_steps_is_an_upper_bound(tmp_path, recipe, steps, release, cut):
     folder = RunFolder(tmp_path)
-    folder.write_config({"steps": steps})
+    folder.write_config({"recipe": recipe, "steps": steps})
     folder.append_decision(DecisionRow(release, "release", 5, 0.9, ""))
     fast = replace(row(19.0, 5), watched=19.0)
     assert (hint(RESULT, [fast], folder) is not None) == cut
