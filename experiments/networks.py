@@ -104,7 +104,7 @@ def own_loop(kind: str, n: int, tau: float, data: Data, seed: int = 0) -> Row:
         return data.examples.batch(splits.validation[index.numpy()])
 
     model = make_model(kind, n, data)
-    fast = Fast(model, tau, draw, (len(splits.validation), len(splits.test)), seed=seed)
+    fast: Fast[GatedVAE] = Fast(model, tau, draw, (len(splits.validation), len(splits.test)), seed=seed)
     optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-3, fused=True)
     batches, generator, started = Batches(splits.train, 64, seed), torch.Generator().manual_seed(seed), time.time()
     while not fast.done:

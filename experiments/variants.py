@@ -26,6 +26,7 @@ from narrows.closing import Closing, Decision
 from narrows.data import Data, from_array, load
 from narrows.data.synthetic import curved_manifold
 from narrows.fast import Fast
+from narrows.model import GatedVAE
 from narrows.report.curves import draw_curves
 from narrows.runs import RunFolder
 from narrows.training.config import TrainConfig
@@ -43,7 +44,7 @@ class Stubborn(Closing):
         return self._release()
 
 
-def kl_first(fast: Fast) -> None:
+def kl_first(fast: Fast[GatedVAE]) -> None:
     """Steer lambda after every step, in every phase."""
     usual = fast.after_step
 
@@ -55,17 +56,17 @@ def kl_first(fast: Fast) -> None:
     fast.after_step = after_step  # type: ignore[method-assign]
 
 
-def trembling(fast: Fast) -> None:
+def trembling(fast: Fast[GatedVAE]) -> None:
     """Let the average be the weights themselves."""
     fast.monitor.follow = lambda since, window: fast.monitor.restart()  # type: ignore[method-assign]
 
 
-def no_reopening(fast: Fast) -> None:
+def no_reopening(fast: Fast[GatedVAE]) -> None:
     """Decide without a way back."""
     fast.closing = Stubborn(fast.closing.config)
 
 
-VARIANTS: dict[str, Callable[[Fast], None]] = {
+VARIANTS: dict[str, Callable[[Fast[GatedVAE]], None]] = {
     "fast": lambda fast: None,
     "kl-first": kl_first,
     "trembling": trembling,

@@ -1,9 +1,12 @@
 """What all tests share: quiet, single-threaded torch and a cache folder of their own."""
 
+import os
+
 import pytest
 import torch
 
 torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes that tests start: as many run at a time as there are cores
 
 
 @pytest.fixture

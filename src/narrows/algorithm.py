@@ -5,23 +5,26 @@ a record of what happened, so that one module can be wrapped for several process
 inputs it is deterministic: all randomness comes in as `Noise`. docs/algorithm.md has every line beside the paper's.
 """
 
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, Generic, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from narrows.constraint import Geco, mean_over_processes
+from narrows.constraint import Geco
 from narrows.gates import Estimator, GatePair, draw_uniform
 from narrows.layers import Statistics
 from narrows.model import GatedVAE
 from narrows.objective import Error, gated_kl, kl_elements, squared_error
+from narrows.own import Model, OwnVAE
+from narrows.processes import mean_over_processes
 
 
 class Trainable(Protocol):
     """An objective with a model and its bounds."""
 
     @property
-    def model(self) -> GatedVAE:
+    def model(self) -> GatedVAE | OwnVAE:
         """What is trained."""
 
     @property
@@ -30,7 +33,7 @@ class Trainable(Protocol):
 
 
 class Noise(NamedTuple):
-    """The randomness of one step: eps for z, (batch, n), and u for the gates, (batch, n) or (1, n) if shared."""
+    """The randomness of one step: eps for z, (batch, *latent), and u for the gates, (batch, n) or (1, n) if shared."""
 
     eps: Tensor
     u: Tensor
@@ -49,17 +52,26 @@ class StepRecord(NamedTuple):
     """The loss as the paper writes it (without the estimator's term, whose value is 0)."""
 
 
-def draw_noise(batch: int, n: int, generator: torch.Generator, share: Literal["example", "batch"] = "example") -> Noise:
-    """Draw one step's noise; `share` says whether each example gets its own u or the batch one (decision D1)."""
-    eps = torch.randn(batch, n, generator=generator, device=generator.device)
-    return Noise(eps, draw_uniform(batch if share == "example" else 1, n, generator))
+def draw_noise(
+    batch: int,
+    latent: int | Sequence[int],
+    generator: torch.Generator,
+    share: Literal["example", "batch"] = "example",
+) -> Noise:
+    """Draw one step's noise for latent vectors, n, or maps, (n, height, width).
+
+    `share` says whether each example gets its own u or the batch one (decision D1).
+    """
+    shape = (latent,) if isinstance(latent, int) else tuple(latent)
+    eps = torch.randn(batch, *shape, generator=generator, device=generator.device)
+    return Noise(eps, draw_uniform(batch if share == "example" else 1, shape[0], generator))
 
 
-class Narrowing(nn.Module):
-    """The training objective of a GatedVAE under a constraint. Call it once a batch, then step its optimiser."""
+class Narrowing(nn.Module, Generic[Model]):
+    """The training objective of a gated VAE under a constraint. Call it once a batch, then step its optimiser."""
 
     def __init__(
-        self, model: GatedVAE, constraint: Geco, estimator: Estimator = "arm", error: Error = squared_error
+        self, model: Model, constraint: Geco, estimator: Estimator = "arm", error: Error = squared_error
     ) -> None:
         super().__init__()
         self.model, self.constraint = model, constraint
@@ -84,7 +96,7 @@ class Narrowing(nn.Module):
         error = self._errors(x, self.model.decode(z, pair.second, record=statistics))  # line 13: E2
         term = self.constraint(error)  # lines 14 to 21
 
-        kl = gated_kl(kl_elements(*posterior), pair.second.expand_as(z)).mean()
+        kl = gated_kl(kl_elements(*posterior), pair.second.expand(len(z), -1)).mean()
         meets = (term.violation.detach() <= 0).all(1).to(kl.dtype).mean()
         loss = term.loss + kl  # line 22
         self._remember_hit(term.violation)
@@ -107,13 +119,18 @@ class Narrowing(nn.Module):
 
     @torch.no_grad()
     def _second_errors(self, x: Tensor, z: Tensor, pair: GatePair, error: Tensor, statistics: Statistics) -> Tensor:
-        """E1. Where the two gate vectors agree it is E2, so only the other examples are decoded again."""
+        """E1. Where the two gate vectors agree it is E2, so only the other examples are decoded again.
+
+        A decoder that is not ours and normalises by the batch has them all again, with that pass's own statistics.
+        """
         differs = (pair.first != pair.second).any(1).expand(len(x))
+        if differs.any() and not self.model.rows_alone:
+            differs = torch.ones_like(differs)
         rows = differs.nonzero().flatten()
         other = error.clone()
         if len(rows):
             with torch.inference_mode():
-                first = pair.first.expand_as(z)[rows]
+                first = pair.first.expand(len(z), -1)[rows]
                 again = self._errors(x[rows], self.model.decode(z[rows], first, reuse=statistics))
             other[rows] = again
         return other

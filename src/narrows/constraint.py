@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from narrows.errors import NarrowsError
+from narrows.processes import mean_over_processes
 
 
 @dataclass(frozen=True)
@@ -159,12 +160,3 @@ class SteeredBound(nn.Module):
 def inverse_multiplier(value: float) -> float:
     """Return the lambda for which softplus(lambda)^2 is this value."""
     return math.log(math.expm1(math.sqrt(value)))
-
-
-def mean_over_processes(value: Tensor) -> Tensor:
-    """Average over all training processes, so that each holds the same constraint; alone, the value itself."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return value
-    total = value.clone()
-    torch.distributed.all_reduce(total)
-    return total / torch.distributed.get_world_size()

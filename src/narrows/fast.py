@@ -28,17 +28,19 @@ For a loop of one's own:
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic
 
 import torch
 from torch import Tensor, nn
 
 from narrows.algorithm import Noise, StepRecord
 from narrows.closing import Closing, ClosingConfig, Decision
-from narrows.constraint import SteeredBound, mean_over_processes
-from narrows.model import LOG_STD_BOUND, GatedVAE
+from narrows.constraint import SteeredBound
+from narrows.model import LOG_STD_BOUND
 from narrows.monitor import Monitor, Share, whole
 from narrows.objective import Error, gated_kl, kl_elements, squared_error
+from narrows.own import Model
+from narrows.processes import mean_over_processes
 
 HeldOutBatch = Callable[[int, torch.Generator], Tensor]
 """Draws that many examples from the validation split, at random, from this generator (of several processes, a part)."""
@@ -60,12 +62,12 @@ SCALE_EXAMPLES = 1_024
 """Held-out examples that say how wide each latent dimension is."""
 
 
-class Fast(nn.Module):
+class Fast(nn.Module, Generic[Model]):
     """The fast recipe's objective and its driver: call it once a batch, step the optimiser, then `after_step`."""
 
     def __init__(
         self,
-        model: GatedVAE,
+        model: Model,
         tolerance: float | Sequence[float] | None,
         held_out: HeldOutBatch,
         split_sizes: tuple[int, int],
@@ -84,8 +86,8 @@ class Fast(nn.Module):
         self.closing.bounded = self.constraint.bounded
         self.monitor = Monitor(model, error, len(self.constraint.tolerance), seed, share)
         self.split_sizes, self.aim = split_sizes, aim
-        self.stored: dict[str, Tensor] = {}
-        """The latent layer's weights as they were when gates were last closed."""
+        self.stored: dict[int, dict[str, Tensor]] = {}
+        """The weights of the gates that were last closed, as they were then."""
         self.good: dict[str, Tensor] = {}
         """The averaged model as it was then: within its target."""
         self.watched = torch.full_like(self.constraint.tolerance, math.inf, dtype=torch.float64)
@@ -105,7 +107,7 @@ class Fast(nn.Module):
         z = posterior.draw(noise.eps)
         error = self.error(x, self.model.decode(z, gates)).view(len(x), -1)
         term = self.constraint(error)
-        kl = gated_kl(kl_elements(*posterior), gates.expand_as(z)).mean()
+        kl = gated_kl(kl_elements(*posterior), gates.expand(len(z), -1)).mean()
         loss = term.loss + kl
         meets = (term.violation.detach() <= 0).all(1).to(kl.dtype).mean()
         return loss, StepRecord(error.detach()[:, 0].mean(), meets, kl.detach(), loss.detach())
@@ -152,8 +154,8 @@ class Fast(nn.Module):
 
     def noise(self, count: int, generator: torch.Generator) -> Noise:
         """Draw one step's noise; there is none for the gates."""
-        eps = torch.randn(count, self.model.n, generator=generator, device=generator.device)
-        return Noise(eps, eps[:, :0])
+        eps = torch.randn(count, *self.model.latent_shape, generator=generator, device=generator.device)
+        return Noise(eps, eps.flatten(1)[:, :0])
 
     def _watch(self, error: Tensor) -> None:
         self.watched = error if self.fresh else torch.lerp(self.watched, error, 0.08)
@@ -176,13 +178,14 @@ class Fast(nn.Module):
     @torch.no_grad()
     def _act(self, decision: Decision) -> None:
         if decision.action == "close":
-            self.stored = {name: tensor.clone() for name, tensor in self._latent_layer().items()}
+            self.stored = self.model.latent_layer.stored(decision.gates)
             self.good = {name: tensor.clone() for name, tensor in self.monitor.averaged.state_dict().items()}
             self.model.gates.close(decision.gates)
         elif decision.action == "restore":
             self.model.load_state_dict(self.good)
         elif decision.action == "reopen":
-            self._restore(decision.gates)
+            # Adam's momentum moved their weights a little after they had closed.
+            self.model.latent_layer.put_back(self.stored, decision.gates)
             self.model.gates.open(decision.gates)
         elif decision.action == "release":
             self.standardise()
@@ -191,37 +194,18 @@ class Fast(nn.Module):
         self.monitor.restart()
         self.fresh = True
 
-    def _latent_layer(self) -> dict[str, Tensor]:
-        head, stem = self.model.encoder.head, self.model.decoder.stem
-        return {"rows": head.weight.detach(), "biases": head.bias.detach(), "columns": stem.weight.detach()}
-
-    def _restore(self, gates: Sequence[int]) -> None:
-        """Put the gates' own weights back: Adam's momentum moved them a little after they had closed."""
-        now = self._latent_layer()
-        for gate in gates:
-            for row in (gate, self.model.n + gate):
-                now["rows"][row] = self.stored["rows"][row]
-                now["biases"][row] = self.stored["biases"][row]
-            now["columns"][:, gate] = self.stored["columns"][:, gate]
-
     @torch.no_grad()
     def standardise(self) -> None:
         """Give every open dimension mean 0 and variance 1 over the data, with the same output."""
         posterior = self.monitor.averaged.encode(self.held_out(SCALE_EXAMPLES, self.monitor.generator))
         hard = self.model.gates.hard() > 0
-        mean = posterior.mean.mean(0) * hard
-        mean = mean_over_processes(mean)
-        spread = (posterior.mean - mean).square() + (2 * posterior.log_std).exp()
-        variance = mean_over_processes(spread.mean(0))
+        mean = mean_over_processes(_by_dimension(posterior.mean).mean(1)) * hard
+        spread = (_by_dimension(posterior.mean) - mean[:, None]).square() + (2 * _by_dimension(posterior.log_std)).exp()
+        variance = mean_over_processes(spread.mean(1))
         scale = torch.where(hard, variance.sqrt(), torch.ones_like(variance)).clamp(min=1e-6)
-        head, stem, n = self.model.encoder.head, self.model.decoder.stem, self.model.n
-        stem.bias.add_(stem.weight @ mean)
-        stem.weight.mul_(scale)
-        head.weight[:n].div_(scale[:, None])
-        head.bias[:n].sub_(mean).div_(scale)
         # log sigma bends towards its bound: what moves it by -log(scale) there is a little more at the layer.
-        bend = (1 - (posterior.log_std / LOG_STD_BOUND).square()).mean(0).clamp(min=0.1)
-        head.bias[n:].sub_(scale.log() / mean_over_processes(bend))
+        bend = (1 - (_by_dimension(posterior.log_std) / LOG_STD_BOUND).square()).mean(1).clamp(min=0.1)
+        self.model.latent_layer.rescale(mean, scale, scale.log() / mean_over_processes(bend))
 
     def state(self) -> dict[str, Any]:
         """Return what is not in `state_dict`: the average, the decisions, the gates' stored weights."""
@@ -239,7 +223,15 @@ class Fast(nn.Module):
         device = self.constraint.inverse.device
         self.monitor.load_state_dict(state["monitor"])
         self.closing.load_state_dict(state["closing"])
-        self.stored = {name: tensor.to(device) for name, tensor in state["stored"].items()}
+        self.stored = {
+            gate: {name: tensor.to(device) for name, tensor in tensors.items()}
+            for gate, tensors in state["stored"].items()
+        }
         self.good = {name: tensor.to(device) for name, tensor in state["good"].items()}
         self.watched = state["watched"].to(device)
         self.fresh = state["fresh"]
+
+
+def _by_dimension(values: Tensor) -> Tensor:
+    """(batch, n, ...) -> (n, everything else): of a latent map all positions count."""
+    return values.transpose(0, 1).flatten(1)

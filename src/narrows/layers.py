@@ -1,10 +1,13 @@
 """2a. Two layers: BatchNorm that can borrow a pass's statistics, and upsampling that never writes the large map."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 Statistics = list[tuple[Tensor, ...]]
 """What a first pass hands to a second, layer by layer: of BatchNorm the batch's mean and inverse standard deviation, of
@@ -137,3 +140,15 @@ def _few_channels(x: Tensor, kernel: Tensor) -> Tensor:
     torch.add(wide[2, :, :, :-1], wide[0, :, :, 1:], out=out[:, :, :-1, 1])
     out[:, :, 0, 0], out[:, :, -1, 1] = wide[1, :, :, 0], wide[2, :, :, -1]
     return image
+
+
+@contextlib.contextmanager
+def keep_running_averages(module: nn.Module) -> Iterator[None]:
+    """Let torch's own BatchNorms forget what they see in here: a second look at a batch is no second batch."""
+    buffers = [buffer for m in module.modules() if isinstance(m, _BatchNorm) for buffer in m.buffers()]
+    before = [buffer.clone() for buffer in buffers]
+    try:
+        yield
+    finally:
+        for buffer, value in zip(buffers, before, strict=True):
+            buffer.copy_(value)

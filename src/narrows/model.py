@@ -19,6 +19,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from narrows.cutting import LatentLayer
 from narrows.errors import NarrowsError
 from narrows.files import write_atomic
 from narrows.gates import L0Gates
@@ -107,6 +108,21 @@ class GatedVAE(VAE):
     ) -> None:
         super().__init__(encoder, decoder, scaling, network=network)
         self.gates = gates
+
+    @property
+    def latent_shape(self) -> tuple[int, ...]:
+        """One example's z."""
+        return (self.n,)
+
+    @property
+    def rows_alone(self) -> bool:
+        """Whether a second pass decodes an example the same whatever else is in its batch: see `reuse`."""
+        return True
+
+    @property
+    def latent_layer(self) -> LatentLayer:
+        """Where the latent dimensions are made and read."""
+        return LatentLayer(self.encoder.head, 0, self.encoder.head, self.n, self.decoder.stem)
 
     def decode(
         self,

@@ -13,14 +13,15 @@ PCA know as a component's explained variance, in the unit of the error.
 import copy
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic
 
 import torch
 from torch import Tensor
 
-from narrows.constraint import mean_over_processes
-from narrows.model import GatedVAE, standard_normal
+from narrows.model import standard_normal
 from narrows.objective import Error
+from narrows.own import Model
+from narrows.processes import mean_over_processes
 
 MEMORY = 25
 """Measurements that count; more where there are so many gates that each would be tried too seldom."""
@@ -35,12 +36,13 @@ def whole(rows: Tensor) -> Tensor:
     return rows
 
 
-class Monitor:
+class Monitor(Generic[Model]):
     """The averaged model, and running estimates of its error, the error's spread and the costs of removal."""
 
-    def __init__(self, model: GatedVAE, error: Error, bounds: int, seed: int = 0, share: Share = whole) -> None:
+    def __init__(self, model: Model, error: Error, bounds: int, seed: int = 0, share: Share = whole) -> None:
         self.model, self.error, self.share = model, error, share
-        self.averaged = copy.deepcopy(model).requires_grad_(False).eval()
+        self.averaged: Model = copy.deepcopy(model)
+        self.averaged.requires_grad_(False).eval()
         device = next(model.parameters()).device
         self.generator = torch.Generator(device).manual_seed(seed)
         self.sums = torch.zeros(model.gates.n, bounds, dtype=torch.float64, device=device)
@@ -78,7 +80,8 @@ class Monitor:
         count = len(x) if count is None else count
         hard = self.averaged.gates.hard()
         posterior = self.averaged.encode(x)
-        z = posterior.draw(self.share(standard_normal(posterior.mean.new_empty(count, len(hard)), self.generator)))
+        like = posterior.mean.new_empty(count, *posterior.mean.shape[1:])
+        z = posterior.draw(self.share(standard_normal(like, self.generator)))
         error = self.error(x, self.averaged.decode(z, hard)).view(len(x), -1).double()
         mean = mean_over_processes(error.mean(0))
         variance = mean_over_processes((error - mean).square().mean(0))

@@ -29,6 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from narrows.cutting import with_inputs, with_outputs
 from narrows.errors import NarrowsError
 from narrows.layers import BatchNorm, Statistics, UpsampleConv
 
@@ -120,7 +121,7 @@ class Encoder(nn.Module, ABC):
         """Return a copy that outputs only the kept dimensions' means and log standard deviations."""
         n = self.head.out_features // 2
         rows = [*kept, *(n + j for j in kept)]
-        return _with_layer(self, "head", self.head.weight[rows], self.head.bias[rows])
+        return _with_layer(self, "head", with_outputs(self.head, rows))
 
 
 class Decoder(nn.Module, ABC):
@@ -141,14 +142,10 @@ class Decoder(nn.Module, ABC):
 
     def narrowed(self, kept: Sequence[int]) -> "Decoder":
         """Return a copy that takes only the kept dimensions."""
-        return _with_layer(self, "stem", self.stem.weight[:, list(kept)], self.stem.bias)
+        return _with_layer(self, "stem", with_inputs(self.stem, kept))
 
 
-def _with_layer(module: Module, name: str, weight: Tensor, bias: Tensor) -> Module:
-    layer = nn.Linear(1, 1, device="meta")  # no memory, no random numbers: its tensors are replaced
-    layer.out_features, layer.in_features = weight.shape
-    layer.weight = nn.Parameter(weight.detach().clone())
-    layer.bias = nn.Parameter(bias.detach().clone())
+def _with_layer(module: Module, name: str, layer: nn.Linear) -> Module:
     smaller = copy.deepcopy(module)
     setattr(smaller, name, layer)
     return smaller

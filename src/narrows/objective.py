@@ -41,7 +41,7 @@ ERRORS: dict[str, Error] = {
 
 
 def kl_elements(mean: Tensor, log_std: Tensor) -> Tensor:
-    """KL of N(mean, std^2) from N(0, 1), element by element: (batch, n).
+    """KL of N(mean, std^2) from N(0, 1), element by element: (batch, n), or (batch, n, height, width) for latent maps.
 
     -1/2 (1 + 2 log sigma - sigma^2 - mu^2): the paper prints it with sigma where the variance belongs (decision D2).
     """
@@ -51,6 +51,8 @@ def kl_elements(mean: Tensor, log_std: Tensor) -> Tensor:
 def gated_kl(kl: Tensor, gates: Tensor) -> Tensor:
     """Mean over the open gates of the element-wise KL (line 22): (batch, n) twice -> (batch,).
 
-    With all gates closed it is 0: the divisor is at least 1 (decision D3).
+    With all gates closed it is 0: the divisor is at least 1 (decision D3). A latent map's channel counts with the sum
+    over its positions.
     """
+    kl = kl.flatten(2).sum(2) if kl.ndim > 2 else kl
     return (kl * gates).sum(1) / gates.sum(1).clamp(min=1)

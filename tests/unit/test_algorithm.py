@@ -8,6 +8,7 @@ from narrows.algorithm import Narrowing, Noise, draw_noise, make_optimiser
 from narrows.constraint import Geco, GecoConfig
 from narrows.model import gated_vae
 from narrows.networks import NetworkConfig
+from narrows.processes import leave_group
 
 CONV = NetworkConfig("conv", (1, 28, 28), n=5, width=4)
 MLP = NetworkConfig("mlp", (12,), n=5, width=2, output="linear")
@@ -181,7 +182,8 @@ def _two_processes(rank: int, port: int, out: str) -> None:
         loss.backward()
     if rank == 0:
         torch.save([[p.grad for p in narrowing.parameters()], narrowing.constraint.average], out)
-    torch.distributed.destroy_process_group()
+    del wrapped, loss
+    leave_group()
 
 
 def test_two_processes_have_the_gradients_of_one_with_the_joined_batch(tmp_path):

@@ -43,6 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:
         return _stopped(error)
+    finally:
+        if arguments is None and "torch" in sys.modules:
+            from narrows.processes import leave_group
+
+            leave_group()
 
 
 def _stopped(error: Exception) -> int:

@@ -27,7 +27,7 @@ Act = Callable[[], None]
 class Recipe(ABC):
     """One way to drive a run; the trainer knows no other difference."""
 
-    narrowing: Narrowing | Fast
+    narrowing: Narrowing[GatedVAE] | Fast[GatedVAE]
     constraint: Geco | SteeredBound
 
     @abstractmethod
@@ -83,7 +83,7 @@ class PaperRecipe(Recipe):
     def __init__(self, config: TrainConfig, model: GatedVAE) -> None:
         self.config, self.trained = config, model
         self.constraint = make_geco(config)
-        self.narrowing: Narrowing = Narrowing(model, self.constraint, config.estimator, ERRORS[config.error])
+        self.narrowing: Narrowing[GatedVAE] = Narrowing(model, self.constraint, config.estimator, ERRORS[config.error])
 
     def noise(self, count: int, generator: torch.Generator) -> Noise:
         """Noise for z and the gates."""
@@ -116,7 +116,7 @@ class FastRecipe(Recipe):
         steps = None if config.steps == "auto" else config.steps
         tries = 0 if config.recipe == "plain" else ClosingConfig.tries
         closing = Closing(ClosingConfig(patience=config.patience, tries=tries), steps, config.tau is not None)
-        self.fast = self.narrowing = Fast(
+        self.fast: Fast[GatedVAE] = Fast(
             model,
             config.tau,
             self._held_out,
@@ -127,6 +127,7 @@ class FastRecipe(Recipe):
             config.seed,
             share,
         )
+        self.narrowing = self.fast
         self.constraint = self.fast.constraint
         self.looked = 0
         """Batch of the last look."""

@@ -1,0 +1,201 @@
+"""4a. Your own networks: any encoder and decoder, with gates between them, for latent vectors or latent maps.
+
+    model = OwnVAE(encoder, decoder, latent=16)                 # z is (batch, 16)
+    model = OwnVAE(encoder, decoder, latent=(16, 7, 7))         # z is (batch, 16, 7, 7), one gate a channel
+
+`encoder(x)` returns the mean and the log standard deviation: two tensors, or one that has them one after the other
+along axis 1. `decoder(z)` returns whatever your error compares with x. The model trains with `Narrowing` (Algorithm 1)
+and with `Fast` (the fast recipe) in a loop of your own; `narrow()` returns a copy whose networks have lost the closed
+dimensions.
+
+For that, two places must be known: the layer that makes the latent dimensions (two where means and deviations have
+layers of their own) and the one that reads them, all Linear, Conv2d or ConvTranspose2d. They are found by their sizes,
+as the encoder's last and the decoder's first; `heads` and `stem` name them where that is wrong.
+"""
+
+import contextlib
+import copy
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from narrows.cutting import CUTTABLE, Cuttable, LatentLayer, inputs, outputs, with_inputs, with_outputs
+from narrows.errors import NarrowsError
+from narrows.gates import L0Gates
+from narrows.layers import Statistics, keep_running_averages
+from narrows.model import LOG_STD_BOUND, GatedVAE, Posterior, standard_normal
+
+
+class OwnVAE(nn.Module):
+    """A VAE of your own networks, with one gate a latent dimension (of a map: a channel)."""
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        decoder: nn.Module,
+        latent: int | Sequence[int],
+        heads: Sequence[str] = (),
+        stem: str = "",
+        kept: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+        self.latent_shape = (latent,) if isinstance(latent, int) else tuple(latent)
+        self.gates = L0Gates(self.n)
+        self.kept = list(range(self.n)) if kept is None else list(kept)
+        """Which dimensions of the original model its own are."""
+        self.heads = [_named(encoder, "encoder", name) for name in heads] or _find_heads(encoder, self.n)
+        self.stem = _named(decoder, "decoder", stem) if stem else _find_stem(decoder, self.n)
+        self._check_sizes()
+        self.rows_alone = not any(isinstance(module, _BatchNorm) for module in decoder.modules())
+        """Whether an example is decoded the same whatever else is in its batch."""
+
+    @property
+    def n(self) -> int:
+        """Latent dimensions; of a map, channels."""
+        return self.latent_shape[0]
+
+    @property
+    def latent_layer(self) -> LatentLayer:
+        """Where the latent dimensions are made and read."""
+        layers = [self.encoder.get_submodule(name) for name in self.heads]
+        stem = self.decoder.get_submodule(self.stem)
+        assert all(isinstance(layer, CUTTABLE) for layer in [*layers, stem])
+        return LatentLayer(layers[0], 0, layers[-1], 0 if len(layers) == 2 else self.n, stem)  # type: ignore[arg-type]
+
+    def encode(self, x: Tensor) -> Posterior:
+        """Return the posterior; the log standard deviation is bounded smoothly, so that it cannot overflow."""
+        mean, log_std = _halves(self.encoder(x))
+        if mean.shape[1:] != self.latent_shape or log_std.shape != mean.shape:
+            raise NarrowsError(
+                f"the encoder gives means of shape {tuple(mean.shape[1:])} and deviations of {tuple(log_std.shape[1:])}"
+                f", latent says {self.latent_shape}"
+            )
+        return Posterior(mean, LOG_STD_BOUND * torch.tanh(log_std / LOG_STD_BOUND))
+
+    def decode(
+        self, z: Tensor, gates: Tensor | None = None, record: Statistics | None = None, reuse: Statistics | None = None
+    ) -> Tensor:
+        """Decode z * gates; without `gates`, the hard ones. With `reuse`, BatchNorm's running averages stay."""
+        gates = self.gates.hard() if gates is None else gates
+        gated = z * gates.view(*gates.shape, *(1,) * (z.ndim - 2))
+        with contextlib.nullcontext() if reuse is None else keep_running_averages(self.decoder):
+            result: Tensor = self.decoder(gated)
+        return result
+
+    def reconstruct(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Decode the posterior's mean, or with a generator, a sample from the posterior."""
+        posterior = self.encode(x)
+        if generator is None:
+            return self.decode(posterior.mean)
+        return self.decode(posterior.draw(standard_normal(posterior.mean, generator)))
+
+    def narrow(self, kept: Sequence[int] | None = None) -> "OwnVAE":
+        """Return a copy with only the open dimensions (or the given ones); this model stays as it is."""
+        kept = self.gates.kept() if kept is None else list(kept)
+        if not kept and len(self.latent_shape) > 1:
+            raise NarrowsError("every channel is closed: no latent map is left to decode; choose a smaller tolerance")
+        encoder, decoder = copy.deepcopy(self.encoder), copy.deepcopy(self.decoder)
+        rows = list(kept) if len(self.heads) == 2 else [*kept, *(self.n + j for j in kept)]
+        for name in self.heads:
+            encoder = _replaced(encoder, name, with_outputs(_cuttable(encoder, "encoder", name), rows))
+        decoder = _replaced(decoder, self.stem, with_inputs(_cuttable(decoder, "decoder", self.stem), kept))
+        shape = (len(kept), *self.latent_shape[1:])
+        smaller = OwnVAE(encoder, decoder, shape, self.heads, self.stem, [self.kept[j] for j in kept])
+        smaller.gates.to(self.gates.logits)
+        smaller.train(self.training)
+        self._check_same(smaller, kept)
+        return smaller
+
+    def _check_sizes(self) -> None:
+        sizes = [outputs(_cuttable(self.encoder, "encoder", name)) for name in self.heads]
+        if sizes not in ([2 * self.n], [self.n, self.n]):
+            raise NarrowsError(
+                f"heads must be one layer with {2 * self.n} outputs (means, then log deviations) or two with {self.n} "
+                f"each; {', '.join(self.heads)} have {sizes}"
+            )
+        if inputs(_cuttable(self.decoder, "decoder", self.stem)) != self.n:
+            raise NarrowsError(f"the stem {self.stem!r} must read the {self.n} latent dimensions, and nothing else")
+
+    @torch.no_grad()
+    def _check_same(self, smaller: "OwnVAE", kept: Sequence[int]) -> None:
+        """Decode one random z both ways: a decoder that reads z in a second place is found here."""
+        weight = next(self.parameters())
+        generator = torch.Generator(weight.device).manual_seed(0)
+        z = torch.randn(2, *self.latent_shape, generator=generator, device=weight.device, dtype=weight.dtype)
+        gates = weight.new_zeros(self.n)
+        gates[list(kept)] = 1
+        mine, others = copy.deepcopy(self).eval(), copy.deepcopy(smaller).eval()
+        try:
+            ours, theirs = mine.decode(z, gates), others.decode(z[:, list(kept)], weight.new_ones(len(kept)))
+            same = torch.allclose(ours, theirs, rtol=1e-3, atol=1e-5 * float(ours.abs().max()))
+        except RuntimeError:
+            same = False
+        if not same:
+            raise NarrowsError(
+                f"without the closed dimensions the decoder is another function: more than its layer {self.stem!r} "
+                f"reads z; name the layer with stem=, or cut the decoder with narrows.cutting"
+            )
+
+
+Model = TypeVar("Model", bound=GatedVAE | OwnVAE)
+"""What is trained: our networks or yours."""
+
+
+def _halves(output: Any) -> tuple[Tensor, Tensor]:
+    if isinstance(output, Tensor):
+        mean, log_std = output.chunk(2, dim=1)
+        return mean, log_std
+    mean, log_std = output
+    return mean, log_std
+
+
+def _layers(module: nn.Module) -> list[tuple[str, Cuttable]]:
+    return [(name, layer) for name, layer in module.named_modules() if isinstance(layer, CUTTABLE)]
+
+
+def _find_heads(encoder: nn.Module, n: int) -> list[str]:
+    layers = _layers(encoder)
+    if layers and outputs(layers[-1][1]) == 2 * n:
+        return [layers[-1][0]]
+    if len(layers) > 1 and all(outputs(layer) == n for _, layer in layers[-2:]):
+        return [name for name, _ in layers[-2:]]
+    raise NarrowsError(
+        f"the encoder's last layer does not make {2 * n} outputs, nor its last two {n} each: name them with heads="
+    )
+
+
+def _find_stem(decoder: nn.Module, n: int) -> str:
+    layers = _layers(decoder)
+    if not layers or inputs(layers[0][1]) != n:
+        raise NarrowsError(f"the decoder's first layer does not read {n} dimensions: name the one that does with stem=")
+    return layers[0][0]
+
+
+def _named(module: nn.Module, which: str, name: str) -> str:
+    _cuttable(module, which, name)
+    return name
+
+
+def _cuttable(module: nn.Module, which: str, name: str) -> Cuttable:
+    try:
+        layer = module.get_submodule(name)
+    except AttributeError:
+        known = ", ".join(name for name, _ in _layers(module)) or "none"
+        raise NarrowsError(f"the {which} has no layer {name!r}; those that can be cut: {known}") from None
+    if not isinstance(layer, CUTTABLE):
+        kind = type(layer).__name__
+        raise NarrowsError(f"{which}.{name} is a {kind}; only Linear, Conv2d and ConvTranspose2d can be cut")
+    return layer
+
+
+def _replaced(module: nn.Module, name: str, layer: nn.Module) -> nn.Module:
+    """Return the module with one layer replaced; the layer itself where that is all it was."""
+    if not name:
+        return layer
+    parent, _, child = name.rpartition(".")
+    setattr(module.get_submodule(parent), child, layer)
+    return module

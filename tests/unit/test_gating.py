@@ -1,0 +1,222 @@
+"""Gates on inner layers: narrowed networks are the gated ones, exactly; what is not certain is refused by name."""
+
+import pytest
+import torch
+from torch import nn
+
+from narrows.constraint import Geco
+from narrows.errors import NarrowsError
+from narrows.gates import draw_uniform
+from narrows.gating import Gate, gate, gates_in, narrow
+from narrows.inner import InnerNarrowing
+
+EXACT = {"rtol": 0.0, "atol": 1e-12}
+
+
+def rows() -> nn.Module:
+    return nn.Sequential(gate(nn.Linear(6, 9)), nn.ReLU(), gate(nn.Linear(9, 7)), nn.SiLU(), nn.Linear(7, 3))
+
+
+def norms() -> nn.Module:
+    """BatchNorm and a sigmoid before the gate, a nested block, an output layer."""
+    block = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.PReLU(8), nn.Sigmoid())
+    return nn.Sequential(gate(block), nn.Dropout(0.5), nn.Sequential(nn.Tanh(), nn.Linear(8, 3)))
+
+
+def maps() -> nn.Module:
+    """Convolutions, a transposed one between them, and a map that is flattened for the last layer."""
+    return nn.Sequential(
+        gate(nn.Sequential(nn.Conv2d(2, 5, 3, stride=2, padding=1), nn.BatchNorm2d(5), nn.LeakyReLU(0.1))),
+        gate(nn.ConvTranspose2d(5, 6, 4, stride=2, padding=1)),
+        nn.ReLU(),
+        gate(nn.Conv2d(6, 4, 3, padding=1)),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(4 * 4 * 4, 3),
+    )
+
+
+CASES = {"rows": (rows, (6,)), "norms": (norms, (6,)), "maps": (maps, (2, 8, 8))}
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    torch.manual_seed(3)
+    make, shape = CASES[request.param]
+    network, x = make().double(), torch.randn(11, *shape, dtype=torch.float64)
+    network(x)  # running averages of BatchNorm that are not 0 and 1
+    for i, place in enumerate(gates_in(network)):
+        place.gates.close(range(i, place.gates.n, 2))
+    return network, x
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_narrowed_is_gated(case, training):
+    network, x = case
+    for module in network.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    smaller = narrow(network.train(training))
+    assert smaller.training is training
+    assert not gates_in(smaller)
+    torch.testing.assert_close(smaller(x), network(x), **EXACT)
+    assert sum(p.numel() for p in smaller.parameters()) < sum(p.numel() for p in network.parameters())
+
+
+def test_narrowing_leaves_the_network_as_it_was(case):
+    network, _ = case
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    smaller = narrow(network)
+    with torch.no_grad():
+        for parameter in smaller.parameters():
+            parameter.fill_(7.0)
+    for name, tensor in network.state_dict().items():
+        torch.testing.assert_close(tensor, before[name], rtol=0, atol=0)
+
+
+def test_all_closed_is_the_last_bias(case):
+    network, x = case
+    network.eval()
+    gates_in(network)[-1].gates.close(range(gates_in(network)[-1].gates.n))
+    smaller = narrow(network)
+    torch.testing.assert_close(smaller(x), network(x), **EXACT)
+    last = [m for m in smaller.modules() if isinstance(m, nn.Linear)][-1]
+    torch.testing.assert_close(smaller(x), last.bias.expand(11, -1), **EXACT)
+
+
+def test_the_smaller_layers_have_the_sizes_they_say():
+    network = nn.Sequential(gate(nn.Linear(6, 9)), nn.ReLU(), nn.Linear(9, 3))
+    gates_in(network)[0].gates.close([0, 4])
+    smaller = narrow(network)
+    assert str(smaller) == str(nn.Sequential(nn.Sequential(nn.Linear(6, 7)), nn.ReLU(), nn.Linear(7, 3)))
+
+
+def test_gates_on_the_last_axis_of_tokens():
+    network = nn.Sequential(gate(nn.Linear(4, 6), dim=-1), nn.GELU(), nn.Linear(6, 2)).double()
+    gates_in(network)[0].gates.close([1, 2])
+    x = torch.randn(3, 5, 4, dtype=torch.float64)
+    torch.testing.assert_close(narrow(network)(x), network(x), **EXACT)
+
+
+def test_networks_that_are_not_sequences_around_a_sequence_that_is():
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = nn.Sequential(gate(nn.Conv2d(3, 8, 3, padding=1)), nn.ReLU(), nn.Conv2d(8, 3, 1))
+
+        def forward(self, x):
+            return x + self.body(x)
+
+    network = nn.Sequential(Residual(), Residual()).double()
+    for place in gates_in(network):
+        place.gates.close([0, 3, 5])
+    x = torch.randn(2, 3, 6, 6, dtype=torch.float64)
+    torch.testing.assert_close(narrow(network)(x), network(x), **EXACT)
+
+
+class Stranger(nn.Module):
+    def forward(self, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    ("network", "text"),
+    [
+        (nn.Sequential(gate(nn.Linear(4, 6)), nn.BatchNorm1d(6), nn.Linear(6, 2)), "BatchNorm1d stands behind a gate"),
+        (nn.Sequential(gate(nn.Linear(4, 6)), nn.Sigmoid(), nn.Linear(6, 2)), "put the gate after it"),
+        (
+            nn.Sequential(gate(nn.Sequential(nn.Linear(4, 6), nn.LayerNorm(6))), nn.Linear(6, 2)),
+            "LayerNorm stands before",
+        ),
+        (nn.Sequential(gate(nn.Linear(4, 6)), Stranger(), nn.Linear(6, 2)), "Stranger stands behind"),
+        (gate(nn.Linear(4, 6)), "no Linear or Conv2d behind"),
+        (nn.Sequential(Gate(4), nn.Linear(4, 2)), "no Linear or Conv2d before"),
+        (nn.Sequential(gate(nn.Conv2d(1, 4, 3)), nn.Linear(4, 2)), "4 gates stand between a Conv2d with 4 outputs"),
+        (nn.Sequential(gate(nn.Conv2d(1, 4, 3)), nn.Flatten(2), nn.Linear(16, 2)), "a Linear with 16 inputs"),
+        (nn.Sequential(gate(nn.Linear(4, 6)), nn.Flatten(), nn.Linear(12, 2)), "they must be the ones the other reads"),
+        (nn.Sequential(gate(nn.Conv2d(2, 4, 3)), nn.Conv2d(4, 4, 3, groups=2)), "groups=2"),
+        (nn.Sequential(gate(gate(nn.Linear(4, 6))), nn.Linear(6, 2)), "two gates stand between"),
+        (nn.ModuleList([gate(nn.Linear(4, 6))[1]]), "not in an nn.Sequential"),
+        (Gate(3), "a gate alone"),
+    ],
+)
+def test_what_is_not_certain_is_refused(network, text):
+    with pytest.raises(NarrowsError, match=text):
+        narrow(network)
+
+
+def test_what_cannot_be_gated():
+    with pytest.raises(NarrowsError, match="ReLU has no Linear or Conv2d"):
+        gate(nn.ReLU())
+    with pytest.raises(NarrowsError, match=r"6 gates stand on axis 1 of a tensor of \(2, 5, 6\)"):
+        gate(nn.Linear(4, 6))(torch.randn(2, 5, 4))
+    with pytest.raises(NarrowsError, match="has no gates"):
+        InnerNarrowing(nn.Linear(2, 2), Geco(1.0), lambda model, x: model(x).sum(1))
+
+
+def squares(network, x):
+    return network(x).square().sum(1)
+
+
+def small(hit=True) -> tuple[InnerNarrowing, torch.Tensor]:
+    torch.manual_seed(5)
+    network = nn.Sequential(gate(nn.Linear(4, 3)), nn.ReLU(), gate(nn.Linear(3, 2)), nn.Linear(2, 2)).double()
+    for place in gates_in(network):
+        with torch.no_grad():
+            place.gates.logits.uniform_(-0.3, 0.3)
+    objective = InnerNarrowing(network, Geco(0.3).double(), squares)
+    objective.hit.fill_(hit)
+    return objective, torch.randn(8, 4, dtype=torch.float64)
+
+
+def test_the_gradient_is_that_of_the_expected_error():
+    """Against the sum over all 32 gate vectors; 20,000 u, 5 standard errors."""
+    objective, x = small()
+    objective.constraint.eval()
+    multiplier = objective.constraint.multiplier().detach()
+    logits = [place.gates.logits for place in objective.places]
+
+    expected = torch.zeros((), dtype=torch.float64)
+    pi = torch.cat([place.gates.probability() for place in objective.places])
+    for number in range(2**5):
+        bits = torch.tensor([number >> i & 1 for i in range(5)], dtype=torch.float64)
+        error = objective._errors((x,), [bits[None, :3], bits[None, 3:]]).detach().mean()
+        expected = expected + (bits * pi + (1 - bits) * (1 - pi)).prod() * error
+    exact = torch.cat(torch.autograd.grad(expected * multiplier[0], logits))
+
+    generator = torch.Generator().manual_seed(1)
+    estimates = []
+    for _ in range(2_500):
+        u = draw_uniform(8, 5, generator, torch.float64)
+        loss, record = objective((x,), u)
+        with_price = torch.cat(torch.autograd.grad(loss, logits))
+        steep = torch.cat([place.gates.steepness * place.gates.probability() for place in objective.places])
+        price = record.hits * steep * (1 - torch.cat([place.gates.probability() for place in objective.places]))
+        estimates.append((with_price - price).detach())
+    stacked = torch.stack(estimates)
+    standard_error = stacked.std(0) / len(stacked) ** 0.5
+    assert ((stacked.mean(0) - exact).abs() < 5 * standard_error).all()
+    assert (exact.abs() > 8 * standard_error).sum() >= 2  # the test can tell a gradient from nothing
+
+
+def test_before_the_first_hit_all_gates_are_open_and_nothing_pulls_at_them():
+    objective, x = small(hit=False)
+    objective.constraint.tolerance.fill_(1e-6)
+    loss, record = objective((x,), draw_uniform(8, 5, torch.Generator().manual_seed(0), torch.float64))
+    loss.backward()
+    for place in objective.places:
+        assert (place.gates.logits.grad == 0).all()
+        place.gates.open(range(place.gates.n))
+    torch.testing.assert_close(record.error, squares(objective.model, x).mean())
+
+
+def test_a_second_pass_is_not_a_second_batch_for_running_averages():
+    torch.manual_seed(0)
+    network = nn.Sequential(gate(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))), nn.Linear(3, 2))
+    once = nn.BatchNorm1d(3)
+    objective, x = InnerNarrowing(network, Geco(100.0), squares), torch.randn(8, 4)
+    objective.hit.fill_(True)
+    once(network[0][0](x))
+    objective((x,), objective.draw(8, torch.Generator().manual_seed(0)))
+    torch.testing.assert_close(network[0][1].running_mean, once.running_mean)
+    assert network[0][1].num_batches_tracked == 1

@@ -1,0 +1,233 @@
+"""Networks of one's own: the same mathematics as ours, latent maps, exact cuts, and clear words where it cannot be."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from narrows.algorithm import Narrowing, Noise, draw_noise
+from narrows.constraint import Geco
+from narrows.errors import NarrowsError
+from narrows.fast import Fast
+from narrows.model import gated_vae
+from narrows.networks import NetworkConfig
+from narrows.own import OwnVAE
+
+EXACT = {"rtol": 0.0, "atol": 1e-12}
+N = 5
+
+
+class TwoHeads(nn.Module):
+    """Means and deviations have a layer each."""
+
+    def __init__(self, layer) -> None:
+        super().__init__()
+        self.body = nn.Sequential(layer(3, 8), nn.SiLU())
+        self.mean, self.log_std = layer(8, N), layer(8, N)
+
+    def forward(self, x):
+        features = self.body(x)
+        return self.mean(features), self.log_std(features)
+
+
+def vectors() -> OwnVAE:
+    decoder = nn.Sequential(nn.Linear(N, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+    return OwnVAE(nn.Sequential(nn.Linear(3, 8), nn.SiLU(), nn.Linear(8, 2 * N)), decoder, N)
+
+
+def two_heads() -> OwnVAE:
+    return OwnVAE(TwoHeads(nn.Linear), nn.Linear(N, 3), latent=N)
+
+
+def maps() -> OwnVAE:
+    encoder = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.SiLU(), nn.Conv2d(8, 2 * N, 3, padding=1))
+    decoder = nn.Sequential(nn.ConvTranspose2d(N, 8, 4, stride=2, padding=1), nn.SiLU(), nn.Conv2d(8, 3, 3, padding=1))
+    return OwnVAE(encoder, decoder, latent=(N, 4, 4))
+
+
+def maps_two_heads() -> OwnVAE:
+    decoder = nn.Sequential(nn.Conv2d(N, 8, 1), nn.SiLU(), nn.Conv2d(8, 3, 3, padding=1))
+    return OwnVAE(TwoHeads(lambda a, b: nn.Conv2d(a, b, 3, padding=1)), decoder, latent=(N, 8, 8))
+
+
+CASES = {
+    "vectors": (vectors, (3,)),
+    "two": (two_heads, (3,)),
+    "maps": (maps, (3, 8, 8)),
+    "both": (maps_two_heads, (3, 8, 8)),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    torch.manual_seed(1)
+    make, shape = CASES[request.param]
+    return make().double(), torch.randn(6, *shape, dtype=torch.float64)
+
+
+def test_narrowed_is_gated(case):
+    model, x = case
+    model.gates.close([0, 3])
+    smaller = model.narrow()
+    assert (smaller.n, smaller.kept, smaller.latent_shape) == (3, [1, 2, 4], (3, *model.latent_shape[1:]))
+    mine, others = model.encode(x), smaller.encode(x)
+    torch.testing.assert_close(others.mean, mine.mean[:, [1, 2, 4]], **EXACT)
+    torch.testing.assert_close(others.log_std, mine.log_std[:, [1, 2, 4]], **EXACT)
+    torch.testing.assert_close(smaller.decode(others.mean), model.decode(mine.mean), **EXACT)
+    smaller.gates.close([1])
+    assert smaller.narrow().kept == [1, 4]
+    torch.testing.assert_close(smaller.narrow().reconstruct(x), smaller.reconstruct(x), **EXACT)
+
+
+def test_both_objectives_train_it(case):
+    model, x = case
+    generator = torch.Generator().manual_seed(0)
+    for objective in (
+        Narrowing(model, Geco(4.0).double(), "disarm"),
+        Fast(model, 4.0, lambda k, g: x, (6, 6)).double(),
+    ):
+        if isinstance(objective, Narrowing):
+            objective.hit.fill_(True)
+            noise = draw_noise(6, model.latent_shape, generator)
+        else:
+            noise = objective.noise(6, generator)
+        loss, record = objective(x, Noise(*(part.double() for part in noise)))
+        loss.backward()
+        assert all(torch.isfinite(value) for value in record)
+        assert all(p.grad is not None for p in model.encoder.parameters())
+
+
+def test_the_same_loss_and_gradients_as_our_own_class():
+    """An MLP of ours, wrapped as if it were a stranger's, in Algorithm 1 and in the fast recipe."""
+    torch.manual_seed(0)
+    ours = gated_vae(NetworkConfig("mlp", (7,), n=N, width=1, output="linear")).double()
+    theirs = OwnVAE(copy.deepcopy(ours.encoder), copy.deepcopy(ours.decoder), N).double()
+    x, generator = torch.randn(8, 7, dtype=torch.float64), torch.Generator().manual_seed(0)
+    noise = Noise(*(part.double() for part in draw_noise(8, N, generator)))
+    for make in (
+        lambda model: Narrowing(model, Geco(3.0).double()),
+        lambda model: Fast(model, 3.0, lambda k, g: x, (8, 8)).double(),
+    ):
+        losses = []
+        for model in (ours, theirs):
+            model.zero_grad()
+            objective = make(model)
+            if isinstance(objective, Narrowing):
+                objective.hit.fill_(True)
+            loss, _ = objective(x, noise)
+            loss.backward()
+            losses.append(loss.item())
+        assert losses[0] == pytest.approx(losses[1], rel=1e-13)
+        for a, b in zip(ours.encoder.parameters(), theirs.encoder.parameters(), strict=True):
+            torch.testing.assert_close(a.grad, b.grad, **EXACT)
+
+
+def test_a_map_counts_with_the_sum_over_its_positions():
+    """A latent map of constant channels through 1x1 convolutions is a vector, position by position: KL times 16."""
+    torch.manual_seed(0)
+    model = OwnVAE(nn.Conv2d(3, 2 * N, 1), nn.Conv2d(N, 3, 1), latent=(N, 4, 4)).double()
+    flat = OwnVAE(nn.Linear(3, 2 * N), nn.Linear(N, 3), latent=N).double()
+    flat.encoder.load_state_dict(
+        {k: v.reshape(v.shape[:2]) if v.ndim > 1 else v for k, v in model.encoder.state_dict().items()}
+    )
+    flat.decoder.load_state_dict(
+        {k: v.reshape(v.shape[:2]) if v.ndim > 1 else v for k, v in model.decoder.state_dict().items()}
+    )
+    x, eps = torch.randn(6, 3, dtype=torch.float64), torch.randn(6, N, dtype=torch.float64)
+    wide = x[:, :, None, None].expand(-1, -1, 4, 4)
+    _, one = Fast(flat, 4.0, lambda k, g: x, (6, 6)).double()(x, Noise(eps, eps[:, :0]))
+    _, many = Fast(model, 4.0, lambda k, g: wide, (6, 6)).double()(
+        wide, Noise(eps[:, :, None, None].expand(-1, -1, 4, 4), eps[:, :0])
+    )
+    torch.testing.assert_close(many.kl, 16 * one.kl)
+    torch.testing.assert_close(many.error, 16 * one.error)
+
+
+def test_standardising_changes_no_reconstruction(case):
+    """... and gives every dimension variance 1 over the data, and mean 0 where the stem can take the shift back."""
+    model, x = case
+    fast = Fast(model, 4.0, lambda k, g: x, (6, 6))
+    model.eval()
+    with torch.no_grad():
+        model.latent_layer.mean.bias.add_(2.0)
+    fast.monitor.restart()
+    before = model.reconstruct(x)
+    fast.standardise()
+    torch.testing.assert_close(model.reconstruct(x), before, rtol=1e-10, atol=1e-10)
+    mean, log_std = (part.transpose(0, 1).flatten(1) for part in model.encode(x))
+    centre = mean.mean(1)
+    if model.latent_layer.shiftable():
+        torch.testing.assert_close(centre, torch.zeros_like(centre), rtol=0, atol=1e-10)
+    else:
+        assert isinstance(model.latent_layer.stem, nn.ConvTranspose2d)
+        centre = torch.zeros_like(centre)  # the variance about the mean that stayed
+    spread = ((mean - mean.mean(1, keepdim=True)).square() + (2 * log_std).exp()).mean(1)
+    torch.testing.assert_close(spread, torch.ones_like(spread), rtol=0.02, atol=0)  # log sigma bends a little
+
+
+def test_gates_opened_again_have_the_weights_they_had(case):
+    model, _ = case
+    layer = model.latent_layer
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    stored = layer.stored([1, 4])
+    with torch.no_grad():
+        for gate in (1, 4):
+            for view in layer.tensors(gate).values():
+                view.add_(1.0)
+    assert any((tensor != before[name]).any() for name, tensor in model.state_dict().items())
+    layer.put_back(stored, [1, 4])
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(tensor, before[name], rtol=0, atol=0)
+
+
+def test_batchnorm_in_a_decoder_sees_the_batch_once():
+    torch.manual_seed(0)
+    model = vectors()
+    norm = model.decoder[1]
+    narrowing = Narrowing(model, Geco(4.0))
+    narrowing.hit.fill_(True)
+    with torch.no_grad():
+        model.gates.logits.zero_()  # the pair differs nearly everywhere
+    assert not model.rows_alone
+    narrowing(torch.randn(16, 3), draw_noise(16, N, torch.Generator().manual_seed(0)))
+    assert norm.num_batches_tracked == 1
+
+
+class Skip(nn.Module):
+    """Reads z in two places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(N, 4), nn.Linear(N, 4)
+
+    def forward(self, z):
+        return self.first(z) + self.second(z)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: OwnVAE(nn.Linear(3, 7), nn.Linear(N, 3), N), "does not make 10 outputs, nor its last two 5 each"),
+        (lambda: OwnVAE(nn.Linear(3, 10), nn.Linear(4, 3), N), "first layer does not read 5 dimensions"),
+        (lambda: OwnVAE(nn.Linear(3, 10), nn.Linear(N, 3), N, heads=["body"]), "the encoder has no layer 'body'"),
+        (lambda: OwnVAE(nn.Sequential(nn.ReLU()), nn.Linear(N, 3), N, heads=["0"]), "encoder.0 is a ReLU"),
+        (lambda: OwnVAE(nn.Sequential(nn.Linear(3, 4)), nn.Linear(N, 3), N, heads=["0"]), r"have \[4\]"),
+        (lambda: OwnVAE(nn.Linear(3, 10), nn.Sequential(nn.Linear(4, 3)), N, stem="0"), "must read the 5 latent"),
+        (lambda: OwnVAE(nn.Linear(3, 10), Skip(), N).narrow([0, 1]), "more than its layer 'first' reads z"),
+        (lambda: two_heads().encode(torch.zeros(2, 3)) and maps().narrow([]), "every channel is closed"),
+        (
+            lambda: OwnVAE(nn.Conv2d(3, 10, 1), nn.Conv2d(N, 3, 1), (N, 4, 4)).encode(torch.zeros(1, 3, 5, 5)),
+            r"means of shape \(5, 5, 5\) and deviations of \(5, 5, 5\), latent says \(5, 4, 4\)",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said(make, text):
+    with pytest.raises(NarrowsError, match=text):
+        make()
+
+
+def test_no_dimension_left_is_the_decoder_at_zero():
+    model = vectors().double().eval()
+    smaller, x = model.narrow([]), torch.randn(4, 3, dtype=torch.float64)
+    torch.testing.assert_close(smaller.reconstruct(x), model.decoder(torch.zeros(4, N, dtype=torch.float64)), **EXACT)
