@@ -150,7 +150,7 @@ def test_standardising_changes_no_reconstruction(case):
     fast = Fast(model, 4.0, lambda k, g: x, (6, 6))
     model.eval()
     with torch.no_grad():
-        model.latent_layer.mean.bias.add_(2.0)
+        model.latent_layer.mean.bias[:N].add_(2.0)
     fast.monitor.restart()
     before = model.reconstruct(x)
     fast.standardise()
