@@ -6,10 +6,13 @@ latent dimensions while it trains, as many as the promise allows. The reading or
      1  data         inputs: five sets, your own files, folders and arrays; splits and batches
      2  networks     encoders and decoders; cutting latent rows and columns
      3  gates        L0 gates: probability, the antithetic pair, ARM and DisARM
+        gating       gates on any inner layer; narrow() cuts what they closed
      4  model        VAE and GatedVAE; narrow() returns a new, smaller model
+        own          the same for an encoder and a decoder of your own, latent vectors or maps
      5  objective    reconstruction error, gated KL
      6  constraint   GECO: moving average, multiplier, tolerance
      7  algorithm    Algorithm 1: one step, in the paper's order
+        inner        the same for gates anywhere in a network
         runs         the run folder's contract
         monitor      the averaged weights' held-out error, each dimension's cost of removal
         closing      when gates close and open again, when training ends
@@ -48,6 +51,10 @@ if TYPE_CHECKING:
     from narrows.fast import Fast as Fast
     from narrows.fronts import FrontFolder as FrontFolder
     from narrows.gates import L0Gates as L0Gates
+    from narrows.gating import Gate as Gate
+    from narrows.gating import gate as gate
+    from narrows.gating import narrow as narrow
+    from narrows.inner import InnerNarrowing as InnerNarrowing
     from narrows.model import VAE as VAE
     from narrows.model import GatedVAE as GatedVAE
     from narrows.model import gated_vae as gated_vae
@@ -55,6 +62,7 @@ if TYPE_CHECKING:
     from narrows.model import read_description as read_description
     from narrows.model import save_model as save_model
     from narrows.networks import NetworkConfig as NetworkConfig
+    from narrows.own import OwnVAE as OwnVAE
     from narrows.runs import Result as Result
     from narrows.runs import RunFolder as RunFolder
     from narrows.sharing import Pretrained as Pretrained
@@ -74,8 +82,11 @@ _HOMES = {
     "narrows.fast": ("Fast",),
     "narrows.fronts": ("FrontFolder",),
     "narrows.gates": ("L0Gates",),
+    "narrows.gating": ("Gate", "gate", "narrow"),
+    "narrows.inner": ("InnerNarrowing",),
     "narrows.model": ("VAE", "GatedVAE", "gated_vae", "load_model", "read_description", "save_model"),
     "narrows.networks": ("NetworkConfig",),
+    "narrows.own": ("OwnVAE",),
     "narrows.runs": ("Result", "RunFolder"),
     "narrows.sharing": ("Pretrained",),
     "narrows.training.config": ("TrainConfig",),
