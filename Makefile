@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test lint format bench clean
+.PHONY: setup demo test lint format bench docs clean
 
 setup: $(READY)
 
@@ -38,6 +38,11 @@ bench: $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/startup.py
+
+docs: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/sphinx-build -W --keep-going --nitpicky --quiet docs build/docs
+	@echo "build/docs/index.html"
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -80,7 +80,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Whether the promise is kept, with 95% confidence, on the tenth of the rows that chose nothing.
     tau_ : float
         The promise as a number.
-    dimension_cost_ : array (n_components_,)
+    dimension_cost_ : array, one number a dimension
         How much the squared error of one example rises when a dimension is taken away; largest first.
     mean_ : array
         Of the examples, as in PCA.
@@ -182,7 +182,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             warnings.warn(text, UserWarning, stacklevel=3)
 
     def transform(self, X: ArrayLike) -> np.ndarray:
-        """Return the codes of `X`, (N, n_components_)."""
+        """Return the codes of `X`, `(N, n_components_)`."""
         x = self._examples(X)
         out = np.empty((len(x), self.n_components_), x.dtype)
         for part, batch, model in self._parts(x):
@@ -190,7 +190,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return out
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
-        """Decode codes, (N, n_components_), into examples in their own unit."""
+        """Decode codes, `(N, n_components_)`, into examples in their own unit."""
         check_is_fitted(self)
         z = check_array(X, dtype=[np.float64, np.float32], ensure_min_features=0, input_name="X")
         if z.shape[1] != self.n_components_:

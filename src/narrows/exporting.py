@@ -34,7 +34,7 @@ class EncoderPart(nn.Module):
         self.model = model
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(batch, *shape) -> mean and log standard deviation, (batch, n) each."""
+        """`(batch, *shape)` -> mean and log standard deviation, (batch, n) each."""
         posterior = self.model.encode(x)
         return posterior.mean, posterior.log_std
 
@@ -47,7 +47,7 @@ class DecoderPart(nn.Module):
         self.model = model
 
     def forward(self, z: Tensor) -> Tensor:
-        """(batch, n) -> (batch, *shape)."""
+        """(batch, n) -> `(batch, *shape)`."""
         return self.model.decode(z).float()
 
 

@@ -67,13 +67,13 @@ class VAE(nn.Module):
         return self.decoder.stem.in_features
 
     def encode(self, x: Tensor) -> Posterior:
-        """(batch, *shape) -> the posterior's mean and log standard deviation, (batch, n) each."""
+        """`(batch, *shape)` -> the posterior's mean and log standard deviation, (batch, n) each."""
         inner = self.scaling.inward(x).to(self.decoder.stem.weight.dtype)
         mean, raw = self.encoder(inner).chunk(2, dim=1)
         return Posterior(mean, LOG_STD_BOUND * torch.tanh(raw / LOG_STD_BOUND))
 
     def decode(self, z: Tensor) -> Tensor:
-        """(batch, n) -> (batch, *shape)."""
+        """(batch, n) -> `(batch, *shape)`."""
         return self.scaling.outward(self.decoder(z))
 
     def reconstruct(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -115,7 +115,7 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, *shape), after `Scaling`, -> (batch, 2n)."""
+        """`(batch, *shape)`, after `Scaling`, -> (batch, 2n)."""
 
     def narrowed(self, kept: Sequence[int]) -> "Encoder":
         """Return a copy that outputs only the kept dimensions' means and log standard deviations."""
@@ -134,11 +134,11 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
-        """(batch, n) -> (batch, *shape), before `Scaling`."""
+        """(batch, n) -> `(batch, *shape)`, before `Scaling`."""
 
     @abstractmethod
     def start_at(self, mean: Tensor) -> None:
-        """Set the last layer's bias so that the untrained decoder gives about this, (*shape), before `Scaling`."""
+        """Set the last layer's bias so that the untrained decoder gives about this, one example before `Scaling`."""
 
     def narrowed(self, kept: Sequence[int]) -> "Decoder":
         """Return a copy that takes only the kept dimensions."""
@@ -232,7 +232,7 @@ class MLPEncoder(Encoder):
         self.head = nn.Linear(hidden, 2 * config.n)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, *shape) -> (batch, 2n)."""
+        """`(batch, *shape)` -> (batch, 2n)."""
         return self.head(F.silu(self.second(F.silu(self.first(x.flatten(1))))))
 
 
@@ -253,7 +253,7 @@ class MLPDecoder(Decoder):
         self.last.bias.copy_(mean.flatten())
 
     def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
-        """(batch, n) -> (batch, *shape)."""
+        """(batch, n) -> `(batch, *shape)`."""
         return self.last(F.silu(self.second(F.silu(self.stem(z))))).view(z.shape[0], *self.shape)
 
 

@@ -11,21 +11,21 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Error = Callable[[Tensor, Tensor], Tensor]
-"""(batch, *shape) twice -> (batch,), or (batch, m) for m bounds."""
+"""`(batch, *shape)` twice -> (batch,), or (batch, m) for m bounds."""
 
 
 def squared_error(x: Tensor, reconstruction: Tensor) -> Tensor:
-    """E (lines 12 and 13): (batch, *shape) twice -> (batch,)."""
+    """E (lines 12 and 13): `(batch, *shape)` twice -> (batch,)."""
     return (reconstruction - x).square().flatten(1).sum(1)
 
 
 def absolute_error(x: Tensor, reconstruction: Tensor) -> Tensor:
-    """Absolute differences summed over one input's values: (batch, *shape) twice -> (batch,)."""
+    """Absolute differences summed over one input's values: `(batch, *shape)` twice -> (batch,)."""
     return (reconstruction - x).abs().flatten(1).sum(1)
 
 
 def cross_entropy(x: Tensor, reconstruction: Tensor) -> Tensor:
-    """Bernoulli cross-entropy in nats, summed over one input's values: (batch, *shape) in [0, 1] twice -> (batch,).
+    """Bernoulli cross-entropy in nats, summed over one input's values: `(batch, *shape)` in [0, 1] twice -> (batch,).
 
     A value of x between 0 and 1 counts as a probability; its own entropy is then the least the error can be.
     """

@@ -154,7 +154,9 @@ class Result:
     seconds: float
     """Training time in all, without loading data and the last test."""
     seed: int
+    """Of initial weights, noise and the order of batches."""
     versions: dict[str, str]
+    """What it was trained with, by name."""
     dimensions: list[Dimension]
     """The saved model's dimensions, in its order: by cost of removal, largest first."""
 

@@ -27,7 +27,7 @@ class Examples(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, index: np.ndarray) -> torch.Tensor:
-        """Return the examples at `index`: float32, (len(index), *shape), images in channels-last memory."""
+        """Return the examples at `index`: float32, `(len(index), *shape)`, images in channels-last memory."""
         ...
 
 

@@ -23,7 +23,7 @@ class TrainConfig:
     """Settings of one training run."""
 
     data: str = "dsprites"
-    """A set (`narrows data list`), a file (.npy .npz .csv .parquet .h5, FILE::key), a folder of images, or hf:NAME."""
+    """A set (`narrows data list`), a file (.npy .npz .csv .parquet .h5 `FILE::key`), a folder of images, or hf:NAME."""
     source: Literal["auto", "drawn", "official"] = "auto"
     """dsprites and shapes3d: the official file or the drawn set; auto takes the file when it is cached."""
     image_size: str | None = None
