@@ -16,7 +16,7 @@ author = "The narrows authors"
 release = version = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
-nitpick_ignore_regex = [("py:.*", r"(?!narrows\.).*")]
+nitpick_ignore_regex = [("py:.*", r"(?!narrows\.).*"), ("py:.*", r"narrows\.(own\.Model|cutting\.Layer)")]
 suppress_warnings = ["myst.header"]  # tables are pasted as the benchmarks print them, headings included
 myst_heading_anchors = 3
 
