@@ -17,6 +17,7 @@ latent dimensions while it trains, as many as the promise allows. The reading or
      8  training     the loop, the two recipes, the front, evaluation, checkpoints
      9  estimator    fit / transform / inverse_transform, as scikit-learn's PCA
         using        trained models on more data: codes, reconstructions, samples; exporting, sharing
+        sampling     where new examples come from: the prior, a Gaussian or a mixture fitted to the codes
     10  experiments  the paper's four experiments: jobs and rows
     11  report       the answer in words, the curves, the live display, the paper's numbers
     12  cli          parse, dispatch, exit codes
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from narrows.networks import NetworkConfig as NetworkConfig
     from narrows.runs import Result as Result
     from narrows.runs import RunFolder as RunFolder
+    from narrows.sampling import Sampler as Sampler
     from narrows.sharing import Pretrained as Pretrained
     from narrows.training.config import TrainConfig as TrainConfig
     from narrows.training.entry import resume as resume
@@ -77,6 +79,7 @@ _HOMES = {
     "narrows.model": ("VAE", "GatedVAE", "gated_vae", "load_model", "read_description", "save_model"),
     "narrows.networks": ("NetworkConfig",),
     "narrows.runs": ("Result", "RunFolder"),
+    "narrows.sampling": ("Sampler",),
     "narrows.sharing": ("Pretrained",),
     "narrows.training.config": ("TrainConfig",),
     "narrows.training.entry": ("resume", "train"),

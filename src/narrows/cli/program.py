@@ -16,7 +16,7 @@ from narrows.cli.app import app
 from narrows.errors import NarrowsError
 from narrows.training.config import COUNTS, PROMISES, read_config_file
 
-WHOLE = (*COUNTS, "seed", "split_seed", "seeds", "jobs", "count")
+WHOLE = (*COUNTS, "seed", "split_seed", "seeds", "jobs", "count", "components")
 """Options that take whole numbers."""
 
 
