@@ -18,6 +18,7 @@ latent dimensions while it trains, as many as the promise allows. The reading or
      9  estimator    fit / transform / inverse_transform, as scikit-learn's PCA
         using        trained models on more data: codes, reconstructions, samples; exporting, sharing
         sampling     where new examples come from: the prior, a Gaussian or a mixture fitted to the codes
+        evaluating   how good a model and its samples are (normals, features, classifier)
     10  experiments  the paper's four experiments: jobs and rows
     11  report       the answer in words, the curves, the live display, the paper's numbers
     12  cli          parse, dispatch, exit codes
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from narrows.data import load as load
     from narrows.errors import NarrowsError as NarrowsError
     from narrows.estimator import NarrowVAE as NarrowVAE
+    from narrows.evaluating import evaluate as evaluate
+    from narrows.evaluation import Evaluation as Evaluation
     from narrows.fast import Fast as Fast
     from narrows.fronts import FrontFolder as FrontFolder
     from narrows.gates import L0Gates as L0Gates
@@ -73,6 +76,8 @@ _HOMES = {
     "narrows.data": ("Data", "from_array", "from_dataset", "load"),
     "narrows.errors": ("NarrowsError",),
     "narrows.estimator": ("NarrowVAE",),
+    "narrows.evaluating": ("evaluate",),
+    "narrows.evaluation": ("Evaluation",),
     "narrows.fast": ("Fast",),
     "narrows.fronts": ("FrontFolder",),
     "narrows.gates": ("L0Gates",),
