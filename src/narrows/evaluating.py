@@ -83,6 +83,7 @@ def evaluate(
         components=bench.components,
         codes=codes,
         seed=seed,
+        width=features.width,
         features=features.words,
         accuracy=features.accuracy,
         real=frechet_distance(real, bench.test),
@@ -189,11 +190,17 @@ def _check_same(first: Trained, second: Trained, mark: str | None, progress: Pro
 def _check_unchanged(trained: Trained, data: Data, splits: Splits) -> None:
     """Refuse data other than those of training, as far as a checkpoint tells: they may hold what was trained on."""
     config, folder = _config(trained), RunFolder(trained.path.parent)
+    if data.examples.shape != trained.shape:
+        raise _other_data(data, folder)
     state = next((s for p in reversed(list_checkpoints(folder.checkpoints)) if (s := read_checkpoint(p))), None)
     if state is None:
         return
     served, _ = in_own_units(data, splits.train, column_scaling(config, data))
     if fingerprint(served) != state["fingerprint"]:
-        raise NarrowsError(
-            f"{data.name} is not what {folder.path} was trained on; bring back the data of then, or train on these"
-        )
+        raise _other_data(data, folder)
+
+
+def _other_data(data: Data, folder: RunFolder) -> NarrowsError:
+    return NarrowsError(
+        f"{data.name} is not what {folder.path} was trained on; bring back the data of then, or train on these"
+    )

@@ -71,8 +71,12 @@ class Evaluation:
     """Training examples that gaussian and mixture are fitted to."""
     seed: int
     """Of samples, mixture and classifier."""
+    width: int
+    """Features of an example."""
     features: str
+    """What they are."""
     accuracy: dict[str, float]
+    """Of the classifier, for each label, on the validation split; empty where there is none."""
     real: float
     """Fréchet distance of training examples: the floor."""
     run: Measured

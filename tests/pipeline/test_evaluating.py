@@ -65,6 +65,7 @@ def test_a_run_beside_a_plain_one(run, plain, images, capsys):
             assert f"{number:.4g}" in out
     assert (found.test, found.count, found.codes, found.components) == (30, 300, 240, 10)
     assert "untrained convolutional network, since these images have no labels" in out
+    assert "30 examples are few for 64 features" in out
     assert not (plain / "evaluation.json").exists()
     assert main(["evaluate", str(run), "--samples", "300"]) == 0
     alone = read_evaluation(run)
@@ -121,7 +122,9 @@ def test_a_tables_columns_are_the_features(tmp_path, capsys):
             writer.writerow([h, 25 * h**2 + noise, born])
     train(tmp_path / "t.csv", tmp_path / "run", "--explained=0.5", *small(recipe="fast", n=3, width=8))
     assert main(["evaluate", str(tmp_path / "run")]) == 0
-    assert "features: 3, the columns, standardised" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "features: 3, the columns, standardised" in out
+    assert "are few for" not in out  # 30 test inputs for 3 columns
     found = read_evaluation(tmp_path / "run")
     assert found.run.heldout.error == pytest.approx(RunFolder(tmp_path / "run").read_result().heldout.error, rel=1e-3)
     assert found.real < 1  # a total variance of 3: in the columns' own units, seconds since 1970 too

@@ -6,6 +6,8 @@ from narrows.sampling import MOST_CODES
 
 LABEL = 34
 """Width of the first column."""
+ENOUGH = 10
+"""Examples a feature; with fewer, covariances are mostly chance."""
 
 
 def evaluation_table(evaluation: Evaluation) -> str:
@@ -29,6 +31,12 @@ def evaluation_table(evaluation: Evaluation) -> str:
         padded = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
         lines.append(f"{label:<{LABEL}}  {padded}".rstrip())
     lines += [f"features: {e.features}", f"gaussian and mixture: fitted to the codes of {_training(e)}"]
+    fewest = min(e.test, e.count, e.real_count)
+    if fewest < ENOUGH * e.width:
+        lines.append(
+            f"{fewest:,} examples are few for {plural(e.width, 'feature')}: chance alone makes distances large; "
+            f"read them beside that of real examples"
+        )
     for model in models:
         lines += ["", *_units(model)]
     return "\n".join(lines)
