@@ -49,7 +49,7 @@ def main(n: int = 16) -> tuple[int, float, float]:
     """Train until it ends by itself; return the number of dimensions, tau and the error on new users."""
     torch.manual_seed(0)
     clicks, chances = draw_users()
-    train, held, new = clicks.split([USERS, HELD, HELD])
+    train, held, new = torch.split(clicks, [USERS, HELD, HELD])
     popular = surprise(new, train.sum(0).log().expand_as(new)).mean().item()
     truth = surprise(new, chances[-HELD:].log()).mean().item()
     tau = popular - 0.8 * (popular - truth)

@@ -6,6 +6,8 @@ channels. The model starts with eight. Run it with
     python examples/spatial_latent.py
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -15,7 +17,7 @@ from narrows import Fast, OwnVAE
 CHANNELS, PLACES, PATCH = 3, 4, 4
 
 
-def make_draw(seed: int = 0):
+def make_draw(seed: int = 0) -> Callable[[int, torch.Generator], Tensor]:
     """Return a function that draws images: strengths, (count, 3, 4, 4), times three orthogonal 4x4 textures."""
     textures = torch.linalg.qr(torch.randn(PATCH**2, CHANNELS, generator=torch.Generator().manual_seed(seed)))[0]
     textures = textures.T.reshape(CHANNELS, 1, PATCH, PATCH)

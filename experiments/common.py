@@ -24,8 +24,8 @@ Row = dict[str, Any]
 class Table:
     """The rows of one experiment in a .csv file, each written when it is known."""
 
-    def __init__(self, name: str) -> None:
-        self.path = RESULTS / f"{name}.csv"
+    def __init__(self, name: str, folder: Path = RESULTS) -> None:
+        self.path = folder / f"{name}.csv"
         self.rows: list[Row] = []
         if self.path.exists():
             with self.path.open() as file:
@@ -38,7 +38,7 @@ class Table:
                 return row
         row = {name: str(value) for name, value in {**key, **make()}.items()}
         self.rows.append(row)
-        RESULTS.mkdir(exist_ok=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", newline="") as file:
             writer = csv.DictWriter(file, list(row), lineterminator="\n")
             if file.tell() == 0:

@@ -20,6 +20,8 @@ latent dimensions while it trains, as many as the promise allows. The reading or
      8  training     the loop, the two recipes, the front, evaluation, checkpoints
      9  estimator    fit / transform / inverse_transform, as scikit-learn's PCA
         using        trained models on more data: codes, reconstructions, samples; exporting, sharing
+        sampling     where new examples come from: the prior, a Gaussian or a mixture fitted to the codes
+        evaluating   how good a model and its samples are (normals, features, classifier)
     10  experiments  the paper's four experiments: jobs and rows
     11  report       the answer in words, the curves, the live display, the paper's numbers
     12  cli          parse, dispatch, exit codes
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from narrows.data import load as load
     from narrows.errors import NarrowsError as NarrowsError
     from narrows.estimator import NarrowVAE as NarrowVAE
+    from narrows.evaluating import evaluate as evaluate
+    from narrows.evaluation import Evaluation as Evaluation
     from narrows.fast import Fast as Fast
     from narrows.fronts import FrontFolder as FrontFolder
     from narrows.gates import L0Gates as L0Gates
@@ -65,6 +69,7 @@ if TYPE_CHECKING:
     from narrows.own import OwnVAE as OwnVAE
     from narrows.runs import Result as Result
     from narrows.runs import RunFolder as RunFolder
+    from narrows.sampling import Sampler as Sampler
     from narrows.sharing import Pretrained as Pretrained
     from narrows.training.config import TrainConfig as TrainConfig
     from narrows.training.entry import resume as resume
@@ -79,6 +84,8 @@ _HOMES = {
     "narrows.data": ("Data", "from_array", "from_dataset", "load"),
     "narrows.errors": ("NarrowsError",),
     "narrows.estimator": ("NarrowVAE",),
+    "narrows.evaluating": ("evaluate",),
+    "narrows.evaluation": ("Evaluation",),
     "narrows.fast": ("Fast",),
     "narrows.fronts": ("FrontFolder",),
     "narrows.gates": ("L0Gates",),
@@ -88,6 +95,7 @@ _HOMES = {
     "narrows.networks": ("NetworkConfig",),
     "narrows.own": ("OwnVAE",),
     "narrows.runs": ("Result", "RunFolder"),
+    "narrows.sampling": ("Sampler",),
     "narrows.sharing": ("Pretrained",),
     "narrows.training.config": ("TrainConfig",),
     "narrows.training.entry": ("resume", "train"),

@@ -33,7 +33,7 @@ class Trainable(Protocol):
 
 
 class Noise(NamedTuple):
-    """The randomness of one step: eps for z, `(batch, *latent)`, and u for the gates, (batch, n) or (1, n) if shared."""
+    """One step's randomness: eps for z, `(batch, *latent)`, and u for the gates, (batch, n) or (1, n) if shared."""
 
     eps: Tensor
     u: Tensor

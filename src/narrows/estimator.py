@@ -26,11 +26,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
-from narrows.data import from_array, split
+from narrows.data import from_array, split, thinned
 from narrows.data.arrays import CHANNELS
 from narrows.errors import NarrowsError
-from narrows.model import VAE
+from narrows.model import VAE, standard_normal
 from narrows.runs import MetricRow, Result
+from narrows.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fit_sampler
 from narrows.training.config import TrainConfig
 from narrows.training.display import Display
 from narrows.training.memory import MemoryTrainer
@@ -209,12 +210,47 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             lost += float(((x[part] - self._outside(model.reconstruct(batch)).numpy()) ** 2).sum())
         return 1 - lost / total if total > 0 else float(lost == 0)
 
-    def sample(self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None) -> np.ndarray:
-        """Return new examples, decoded from the prior."""
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        sampler: Sampler | None = None,
+    ) -> np.ndarray:
+        """Return new examples, decoded from the prior, or from a sampler that `fit_sampler` made."""
         check_is_fitted(self)
         _whole("n_samples", n_samples)
-        z = check_random_state(random_state).standard_normal((int(n_samples), self.n_components_))
-        return self.inverse_transform(z)
+        state = check_random_state(random_state)
+        if sampler is None:
+            return self.inverse_transform(state.standard_normal((int(n_samples), self.n_components_)))
+        if not isinstance(sampler, Sampler) or sampler.n != self.n_components_:
+            raise ValueError(f"sampler must come from fit_sampler of this model; it is {sampler!r:.200}")
+        generator = torch.Generator().manual_seed(int(state.randint(2**31 - 1)))
+        return self.inverse_transform(sampler.draw(int(n_samples), generator).double().numpy())
+
+    def fit_sampler(
+        self,
+        X: ArrayLike,
+        kind: Kind = "mixture",
+        *,
+        components: int = COMPONENTS,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> Sampler:
+        """Return a sampler whose codes are like those of `X`: a "gaussian" or a "mixture" of them (sampling.py).
+
+        It takes the data again, because the estimator keeps none; pass what it was fitted to.
+        """
+        x = self._examples(X)
+        _whole("components", components)
+        state = check_random_state(random_state)
+        generator = torch.Generator().manual_seed(int(state.randint(2**31 - 1)))
+        codes = np.empty((min(len(x), MOST_CODES), self.n_components_))
+        for part, batch, model in self._parts(x[thinned(np.arange(len(x)), MOST_CODES)]):
+            posterior = model.encode(batch)
+            codes[part] = posterior.draw(standard_normal(posterior.mean, generator))
+        try:
+            return fit_sampler(kind, codes, int(components), int(state.randint(2**31 - 1)))
+        except NarrowsError as error:
+            raise ValueError(_in_parameters(str(error))) from error
 
     @property
     def _n_features_out(self) -> int:

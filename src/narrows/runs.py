@@ -10,6 +10,7 @@ settled.ckpt       in a front: the state in which the size was found, from which
 model.safetensors  the narrowed model with its description; loading it runs no code
 result.json        the answer and its certificate (`Result`); present when the run has ended
 curves.png, .svg   the paper's four curves
+evaluation.json    after `narrows evaluate`: the model on the test split, its samples beside real examples
 tensorboard/ ...   with --track: the trackers' own files
 """
 
@@ -192,6 +193,7 @@ class RunFolder:
         self.settled = self.path / "settled.ckpt"
         self.plain = self.path / "plain"
         self.figure = self.path / "curves.png"
+        self.evaluation = self.path / "evaluation.json"
 
     def create(self, prepared: bool = False) -> None:
         """Make the folder; one that has anything in it is never touched, unless we `prepared` it ourselves."""

@@ -14,15 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from narrows.data import ArrayExamples, Data, load
+from narrows.data import ArrayExamples, Data, Examples, load, split
 from narrows.data.progress import Progress, silent
 from narrows.data.sources import kind_of
 from narrows.errors import NarrowsError
 from narrows.files import atomic_file
 from narrows.fronts import FrontFolder
 from narrows.model import VAE, load_model, read_description
-from narrows.objective import ERRORS
+from narrows.objective import ERRORS, Error
 from narrows.runs import RunFolder
+from narrows.sampling import COMPONENTS, Kind, Sampler, check_sampler, fit_sampler, posterior_samples, prior
 from narrows.training.config import TrainConfig, config_from_dict
 from narrows.training.entry import IN_MEMORY
 
@@ -101,12 +102,10 @@ def reconstruct(
     trained: Trained, data: Data, progress: Progress = silent, told: Callable[[Tensor], None] = lambda errors: None
 ) -> Iterator[np.ndarray]:
     """Yield decoded means in the layout of images; `told` hears the error of each, as the run's promise counts it."""
-    error = ERRORS[trained.about.get("error", "squared")]
-    units = trained.about.get("units")
-    unit = 1.0 if units is None else torch.tensor(units["unit"], dtype=torch.float64)
+    error = promised_error(trained)
     for x in _batches(data, "reconstructing", progress):
         y = trained.model.reconstruct(x)
-        told(error(x / unit, y / unit))
+        told(error(x, y))
         yield layout(y)
 
 
@@ -126,22 +125,59 @@ def decode(trained: Trained, codes: np.ndarray, progress: Progress = silent) -> 
 
 
 @torch.no_grad()
-def sample(trained: Trained, count: int, seed: int = 0, progress: Progress = silent) -> Iterator[np.ndarray]:
-    """Yield new examples, decoded from the prior; the same for the same seed."""
+def sample(
+    trained: Trained, count: int, seed: int = 0, progress: Progress = silent, sampler: Sampler | None = None
+) -> Iterator[np.ndarray]:
+    """Yield new examples, decoded from the sampler's codes (without one, the prior's); the same for the same seed."""
+    sampler = sampler or prior(trained.model.n)
     generator = torch.Generator().manual_seed(seed)
     for start in range(0, count, ROWS):
-        yield layout(trained.model.sample(min(ROWS, count - start), generator))
+        yield layout(trained.model.decode(sampler.draw(min(ROWS, count - start), generator)))
         progress("sampling", min(start + ROWS, count), count)
 
 
-def write(path: Path, count: int, parts: Iterator[np.ndarray]) -> tuple[int, ...]:
-    """Write the parts of an array of `count` rows into one .npy file, whole or not at all; return its shape."""
+def make_sampler(
+    trained: Trained, kind: Kind, components: int = COMPONENTS, seed: int = 0, progress: Progress = silent
+) -> Sampler:
+    """Return a sampler for a run's model; one that is fitted reads the run's training split."""
+    check_sampler(kind, components)
+    if kind == "prior":
+        return prior(trained.model.n)
+    config = of_a_run(trained, f"a {kind} is fitted to the training split")
+    data = open_data(trained, progress=progress)
+    train = split(data, config.split_seed).train
+    codes = posterior_samples(trained.model, exact(data), train, seed, progress)
+    return fit_sampler(kind, codes, components, seed)
+
+
+def of_a_run(trained: Trained, why: str) -> TrainConfig:
+    """Return the settings of the model's run; a model file alone does not say which examples trained it."""
+    if trained.config is None:
+        raise NarrowsError(f"{trained.path} is a model file alone: {why}; name the run's folder")
+    return trained.config
+
+
+def promised_error(trained: Trained) -> Error:
+    """Return the error that the run's promise is about, for examples in the user's units."""
+    error = ERRORS[trained.about.get("error", "squared")]
+    units = trained.about.get("units")
+    unit = 1.0 if units is None else torch.tensor(units["unit"], dtype=torch.float64)
+    return lambda x, y: error(x / unit, y / unit)
+
+
+def check_target(path: Path) -> None:
+    """Refuse a name that no .npy file can have."""
     if path.suffix != ".npy":
         raise NarrowsError(f"{path}: what is written is a .npy file; give it that ending")
     if not path.parent.is_dir():
         raise NarrowsError(f"{path}: there is no folder {path.parent}")
     if path.is_dir():
         raise NarrowsError(f"{path} is a folder; name a file")
+
+
+def write(path: Path, count: int, parts: Iterator[np.ndarray]) -> tuple[int, ...]:
+    """Write the parts of an array of `count` rows into one .npy file, whole or not at all; return its shape."""
+    check_target(path)
     try:
         with atomic_file(path) as file:
             first = next(parts)
@@ -163,13 +199,32 @@ def layout(x: Tensor) -> np.ndarray:
     return x.numpy()
 
 
-def _batches(data: Data, what: str, progress: Progress) -> Iterator[Tensor]:
+@dataclass(frozen=True, eq=False)
+class ExactRows:
+    """A table's rows in double precision, in its own units: a timestamp's seconds need it."""
+
+    array: np.ndarray
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def batch(self, index: np.ndarray) -> Tensor:
+        """Return the rows at `index`, (rows, columns) float64."""
+        return torch.from_numpy(self.array[index].astype(np.float64))
+
+
+def exact(data: Data) -> Examples:
+    """Return the examples as a saved model takes them."""
     examples = data.examples
-    exact = data.columns and isinstance(examples, ArrayExamples)  # a timestamp's seconds need double precision
+    return (
+        ExactRows(examples.array, examples.shape) if data.columns and isinstance(examples, ArrayExamples) else examples
+    )
+
+
+def _batches(data: Data, what: str, progress: Progress) -> Iterator[Tensor]:
+    examples = exact(data)
     for start in range(0, len(examples), ROWS):
         stop = min(start + ROWS, len(examples))
-        if exact and isinstance(examples, ArrayExamples):
-            yield torch.tensor(examples.array[start:stop].astype(np.float64))
-        else:
-            yield examples.batch(np.arange(start, stop))
+        yield examples.batch(np.arange(start, stop))
         progress(what, stop, len(examples))

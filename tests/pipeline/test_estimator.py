@@ -2,7 +2,9 @@
 
 import io
 import pickle
+import re
 import warnings
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -20,6 +22,7 @@ from torch import Tensor, nn
 from narrows import NarrowVAE
 from narrows.data.synthetic import curved_manifold
 from narrows.networks import Decoder, Encoder
+from narrows.sampling import prior
 
 pytestmark = pytest.mark.filterwarnings("ignore:the promise is not certain")
 SMALL = {"max_steps": 30, "width": 2, "device": "cpu", "random_state": 0}
@@ -83,6 +86,37 @@ def test_samples_are_examples(fitted):
     samples = fitted.sample(5, random_state=0)
     assert samples.shape == (5, 12)
     np.testing.assert_array_equal(samples, fitted.sample(5, random_state=0))
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "mixture"])
+def test_samples_from_what_the_codes_are_like(fitted, kind):
+    """Codes of far data have far codes, and so do the samples of a sampler that is fitted to them."""
+    x = curved() * 50 - 7
+    some = x[fitted.transform(x)[:, 0] > 0.5]
+    sampler = fitted.fit_sampler(some, kind, components=3, random_state=0)
+    samples = fitted.sample(400, random_state=1, sampler=sampler)
+    assert samples.shape == (400, 12)
+    assert fitted.transform(samples)[:, 0].mean() > 0.5 > fitted.transform(fitted.sample(400, 1))[:, 0].mean()
+    again = fitted.fit_sampler(some, kind, components=3, random_state=0)
+    np.testing.assert_array_equal(samples, fitted.sample(400, random_state=1, sampler=again))
+
+
+def test_the_documents_lines_run(fitted):
+    text = (Path(__file__).parents[2] / "docs" / "samples.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names = {"model": fitted, "x": curved() * 50 - 7}
+    exec(compile(code, "samples.md", "exec"), names)
+    assert names["new"].shape == (100, 12)
+
+
+def test_samplers_that_do_not_fit_are_refused(fitted):
+    with pytest.raises(ValueError, match="a mixture of 10 needs 20 codes or more; there are 5"):
+        fitted.fit_sampler(curved(5))
+    with pytest.raises(ValueError, match="a sampler is one of prior, gaussian, mixture; it is 'kernel'"):
+        fitted.fit_sampler(curved(5), "kernel")
+    for sampler in (prior(fitted.n_components_ + 1), "gaussian"):
+        with pytest.raises(ValueError, match="sampler must come from fit_sampler of this model"):
+            fitted.sample(3, sampler=sampler)
 
 
 @pytest.mark.parametrize("copy", [lambda e: pickle.loads(pickle.dumps(e)), "joblib"])

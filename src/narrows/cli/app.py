@@ -15,6 +15,7 @@ promise allows; they are cut out of the model that is saved.
     narrows front my.npy --taus 5,10,20       the curve: dimensions against tau
     narrows reproduce table --budget 0.05     the paper's experiments again
     narrows encode runs/my-1 my.npy -o z.npy  codes; also decode, reconstruct, sample
+    narrows evaluate runs/my-1                error, dimensions and samples, in numbers
     narrows export runs/my-1 --to onnx -o my  for other programs
     narrows data list                         the sets known by name
     narrows show runs/my-1                    the answer again

@@ -102,13 +102,27 @@ def reconstruct(run: Path, data: str | None = None, /, *, out: Out) -> int:
 
 
 @app.command
-def sample(run: Path, /, *, count: int = 64, seed: int = 0, out: Out) -> int:
-    """Write new examples, decoded from the prior, into a .npy file.
+def sample(
+    run: Path,
+    /,
+    *,
+    sampler: Literal["prior", "gaussian", "mixture"] = "prior",
+    components: int = 10,
+    count: int = 64,
+    seed: int = 0,
+    out: Out,
+) -> int:
+    """Write new examples into a .npy file.
 
     Parameters
     ----------
     run
-        A run's folder, or a model file.
+        A run's folder, or (prior) a model file.
+    sampler
+        Where their codes come from: the prior N(0, 1), or one Gaussian or a mixture of them, fitted to the codes of
+        the run's training split (of 20,000 examples at most).
+    components
+        Of the mixture.
     count
         How many.
     seed
@@ -125,7 +139,9 @@ def sample(run: Path, /, *, count: int = 64, seed: int = 0, out: Out) -> int:
         raise NarrowsError(f"--seed must be between 0 and 2^63; it is {seed}")
     trained, loading = using.open_trained(run), make_loading()
     try:
-        shape = using.write(out, count, using.sample(trained, count, seed, loading))
+        using.check_target(out)  # before a mixture is fitted for nothing
+        drawn = using.make_sampler(trained, sampler, components, seed, loading)
+        shape = using.write(out, count, using.sample(trained, count, seed, loading, drawn))
     finally:
         loading.close()
     print(f"{shape[0]:,} samples of {'x'.join(map(str, shape[1:]))}: {out}")

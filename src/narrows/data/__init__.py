@@ -24,7 +24,7 @@ from narrows.data.own.torch_datasets import from_dataset
 from narrows.data.progress import Progress, silent
 from narrows.data.sets.catalogue import SETS, NamedSet, find_set, open_set
 from narrows.data.sources import absolute, load
-from narrows.data.splits import Splits, split
+from narrows.data.splits import Splits, split, thinned
 
 __all__ = [
     "SETS",
@@ -48,4 +48,5 @@ __all__ = [
     "open_set",
     "silent",
     "split",
+    "thinned",
 ]

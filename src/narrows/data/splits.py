@@ -49,5 +49,10 @@ def split(data: Data, seed: int = 0) -> Splits:
     return Splits(np.sort(train), np.sort(validation), np.sort(test))
 
 
+def thinned(index: np.ndarray, most: int) -> np.ndarray:
+    """Return at most `most` of the indices, evenly spaced, the first and the last among them."""
+    return index if len(index) <= most else index[np.linspace(0, len(index) - 1, most).astype(np.int64)]
+
+
 def _tenth(count: int, most: int) -> int:
     return max(2, min(count // 10, most))
