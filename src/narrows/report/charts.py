@@ -209,7 +209,7 @@ def traversal_chart(one: Traversal, columns: Sequence[str], unit: np.ndarray | f
         xs = one.positions.tolist()
         series = [_series(columns[c], xs, moved[:, c].tolist(), RUN_COLOURS[i]) for i, c in enumerate(most)]
         x: Chart = {"label": "code", "min": xs[0], "max": max(xs[-1], xs[0] + 1e-9)}
-        y = "change, in the column's unit"
+        y = "change"
     else:
         chosen = [0, len(one.decoded) // 2, len(one.decoded) - 1]
         xs = list(range(one.decoded.shape[1]))

@@ -57,8 +57,16 @@ def write_front(folder: FrontFolder, data: Data | None = None, out: Path | None 
     taus = folder.read_about()["taus"]
     levels = [folder.level(tau) for tau in taus]
     runs = [Compared(level, f"τ {tau:g}") for tau, level in zip(taus, levels, strict=True) if level.config.exists()]
-    write_atomic(out, _page(f"{folder.path.name}: dimensions against tau", runs, out, data, folder))
+    write_atomic(out, _page(_front_title(runs), runs, out, data, folder))
     return out
+
+
+def _front_title(runs: list[Compared]) -> str:
+    done = [run.result for run in runs if run.result is not None]
+    if len(done) < 2:
+        return "Dimensions against τ"
+    first, last = done[0], done[-1]
+    return f"From {words.plural(first.dims, 'dimension')} at τ {first.tau:g} to {last.dims} at τ {last.tau:g}"
 
 
 def _page(title: str, runs: list[Compared], out: Path, data: Data | None, front: FrontFolder | None) -> str:
@@ -131,8 +139,9 @@ def _costs(runs: list[Compared]) -> str:
 
 def _reconstructions(runs: list[Compared], data: Data | None) -> str:
     """Send the same test inputs through every model whose inputs they are."""
-    trained = [(run, open_trained(run.folder.path)) for run in runs if run.folder.model.exists()]
-    if not trained or len(trained[0][1].shape) != 3:
+    opened = [(run, open_trained(run.folder.path)) for run in runs if run.folder.model.exists()]
+    trained = [one for one in opened if len(one[1].shape) == 3]
+    if not trained:
         return ""
     first, model = trained[0]
     alike = [one for one in trained if all(_setting(one[0], s) == _setting(first, s) for s in READING)]

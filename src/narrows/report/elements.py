@@ -77,9 +77,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = 
     return f"{scroll}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
-def bar_table(header: Sequence[str], rows: Sequence[tuple[Sequence[str], float]], place: int) -> str:
-    """Return a table with a bar in front of its cell `place`, as long as the row's number beside the largest."""
-    most = max([value for _, value in rows if math.isfinite(value)], default=0.0)
+def bar_table(header: Sequence[str], rows: Sequence[tuple[Sequence[str], float]], place: int, most: float) -> str:
+    """Return a table with a bar in front of its cell `place`, as long as the row's number beside `most`."""
     head = [f'<th scope="col"{_class("number" if i else "")}>{inline(h)}</th>' for i, h in enumerate(header)]
     head.insert(place, '<th aria-hidden="true"></th>')
     lines = []

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from narrows.report import charts, elements, sheets
+from narrows.report import charts, elements, sheets, words
 from narrows.report.evidence import HeldOutEvidence, Picked, Traversal, traverse
 from narrows.report.evidence import samples as draw_samples
 from narrows.report.story import Story
@@ -61,18 +61,18 @@ def _columns(story: Story, seen: HeldOutEvidence, text: str, named: list[tuple[s
     which = "Each column's part of the error"
     if len(order) < len(names):
         which += f": the {len(order)} largest of {len(names):,}"
-    unit = ", in units of the columns' own" if isinstance(seen.unit, np.ndarray) else ""
-    table = elements.bar_table(["column", "error", "share"], rows, 3)
+    unit = ", in the column's own unit" if isinstance(seen.unit, np.ndarray) else ""
+    table = elements.bar_table(["column", "error", "share"], rows, 3, rows[0][1])
     head = f"<h3>{elements.escape(which + unit)}</h3>"
     inputs = "".join(_one_input(name, picked, names, seen) for name, picked in named)
-    single = f'<h3>Single inputs</h3>{elements.paragraph(text, "note")}<div class="grid three">{inputs}</div>'
+    single = f'<h3>Single inputs</h3>{elements.paragraph(text, "note")}<div class="grid tables">{inputs}</div>'
     return f'{head}{table}<div class="apart">{single}</div>'
 
 
 def _one_input(name: str, picked: Picked, names: list[str], seen: HeldOutEvidence) -> str:
     x, y = picked.inputs[0], picked.outputs[0]
     order = np.argsort(-np.abs((y - x) / seen.unit), kind="stable")[:SHOWN_VALUES]
-    rows = [[names[c], f"{x[c]:.4g}", f"{y[c]:.4g}", f"{y[c] - x[c]:+.3g}"] for c in order]
+    rows = [[names[c], *map(words.number, (x[c], y[c], y[c] - x[c]))] for c in order]
     title = f"{name}: error {picked.errors[0]:.3g}"
     table = elements.table(["column", "input", "output", "difference"], rows, numbers=True)
     return f"<div><h3>{elements.escape(title)}</h3>{table}</div>"
@@ -151,7 +151,7 @@ def samples(story: Story) -> str:
         )
     names = column_names(story)[:SHOWN_VALUES]
     more = f" The first {len(names)} of {drawn.shape[1]:,} values." if len(names) < drawn.shape[1] else ""
-    lines = [[str(i), *(f"{v:.4g}" for v in row[: len(names)])] for i, row in enumerate(drawn[:8], 1)]
+    lines = [[str(i), *map(words.number, row[: len(names)])] for i, row in enumerate(drawn[:8], 1)]
     return elements.paragraph(text + more, "note") + elements.table(["sample", *names], lines, True)
 
 

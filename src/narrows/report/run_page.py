@@ -17,8 +17,10 @@ from narrows.report.staircase import lines_of_run
 from narrows.report.story import Story, read_story
 from narrows.runs import Dimension, Result, RunFolder
 
-MOST_DIMENSIONS = 64
-"""Rows of the table of costs."""
+MOST_DIMENSIONS, AT_ONCE = 64, 24
+"""Rows of the table of costs, and those of them that are there without asking."""
+LONG = 110
+"""A sentence that is too long for a heading: its reasons go below."""
 
 
 def write_report(folder: RunFolder, data: Data | None = None, out: Path | None = None) -> Path:
@@ -65,21 +67,26 @@ def answer_part(story: Story) -> str:
     """Return the answer in one sentence, with its certificate."""
     result = story.result
     if result is None:
-        line = words.progress(story.folder, story.config.steps, story.rows)
+        where, go_on = words.progress(story.folder, story.config.steps, story.rows).split("; go on with: ")
+        line = f"{where[0].upper()}{where[1:]}. If it is not at work, go on with `{go_on}`."
         badge = '<p class="badge open">Not ended</p>'
         return badge + "<h1>This run has not ended</h1>" + elements.paragraph(line, "lead")
     headline, *rest = words.full_answer(result, story.folder).split("\n")
     sentence = headline[0].upper() + headline[1:]
-    title, *more = sentence.split("; ", 1) if len(sentence) > 110 else [sentence]
-    badge = ""
-    if result.tau is not None:
-        badge = (
-            f'<p class="badge {"kept" if result.met else "missed"}">{"τ kept" if result.met else "τ not certain"}</p>'
-        )
+    title, *more = sentence.split(": ", 1) if len(sentence) > LONG else [sentence]
+    badge = (
+        "" if result.tau is None else f'<p class="badge {"kept" if result.met else "missed"}">{_verdict(result)}</p>'
+    )
     extra = [line for line in rest if line.startswith(("tau is what", "--steps", "training ended"))]
     lead = [re.sub(r"--\w+", r"`\g<0>`", text[0].upper() + text[1:]) + "." for text in (*more, *extra)]
     heading = f"<h1>{elements.inline(title)}</h1>"
     return "\n".join([badge, heading, *(elements.paragraph(text, "lead") for text in lead), _facts(result)])
+
+
+def _verdict(result: Result) -> str:
+    if result.met:
+        return "τ kept"
+    return "τ not certain" if result.tau is not None and result.validation.error <= result.tau else "τ not reached"
 
 
 def _facts(result: Result) -> str:
@@ -141,7 +148,12 @@ def dimensions_part(story: Story) -> str:
         text += f" The {len(shown)} with the largest cost, of {len(result.dimensions)}; `result.json` has all."
     header = ["dimension", "gate", "cost", "KL", "mean", "deviation"]
     rows = [(_cells(i, one), one.cost) for i, one in enumerate(shown, 1)]
-    return elements.paragraph(text, "note") + elements.bar_table(header, rows, 3)
+    most = max(value for _, value in rows)
+    made = elements.bar_table(header, rows[:AT_ONCE], 3, most)
+    if len(rows) > AT_ONCE:
+        rest = elements.bar_table(header, rows[AT_ONCE:], 3, most)
+        made += f"<details><summary>{len(rows) - AT_ONCE} more</summary>{rest}</details>"
+    return elements.paragraph(text, "note") + made
 
 
 def _cells(place: int, one: Dimension) -> list[str]:

@@ -31,13 +31,17 @@ class GateLine:
 
 
 def lines_of_run(folder: RunFolder, n: int, rows: Sequence[MetricRow]) -> list[GateLine]:
-    """Return a run's lines, those that are open at its end first, then those that closed last."""
+    """Return a run's lines, those that are open at its end first, then those that closed last.
+
+    Gates that were never open, as in a front's later runs, have none.
+    """
     if not rows:
         return []
     decisions, end = folder.read_decisions(), rows[-1].step
     if not decisions and rows[-1].open < n:
         return lines_by_count(rows, n)
-    return lines_by_gate(decisions, _open_at_start(folder, decisions, n, rows), n, end)
+    lines = lines_by_gate(decisions, _open_at_start(folder, decisions, n, rows), n, end)
+    return [line for line in lines if line.spans]
 
 
 def lines_by_gate(decisions: Iterable[DecisionRow], at_start: Iterable[int], n: int, end: int) -> list[GateLine]:

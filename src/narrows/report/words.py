@@ -131,6 +131,11 @@ def progress(folder: RunFolder, steps: int | str, rows: list[MetricRow]) -> str:
     return f"{folder.path} has not ended: batch {row.step:,}{of}, error {row.error:.4g}, {row.open} gates open; {go_on}"
 
 
+def number(value: float) -> str:
+    """Return a number in four digits, without an exponent where it reads better so."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
 def plural(count: int, thing: str) -> str:
     """Return the count with its noun, in the singular for one."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"

@@ -1,6 +1,6 @@
 /* The report's charts: SVG drawn from the JSON in the page. Nothing is loaded; without this script the page still reads.
 
-   Each <figure class="chart" data-chart="ID"> is drawn from <script type="application/json" id="ID">:
+   Each figure of class "chart" names, in data-chart, the element whose JSON it is drawn from:
 
      kind     "lines", "bars" (a histogram: edges and counts) or "gates" (one line a gate)
      x, y     {label, min, max, log, percent, whole}
