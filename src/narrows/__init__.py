@@ -18,7 +18,7 @@ latent dimensions while it trains, as many as the promise allows. The reading or
      9  estimator    fit / transform / inverse_transform, as scikit-learn's PCA
         using        trained models on more data: codes, reconstructions, samples; exporting, sharing
     10  experiments  the paper's four experiments: jobs and rows
-    11  report       the answer in words, the curves, the page of a run (run_page), the live display, the paper's numbers
+    11  report       the answer in words, the curves, a run's page (run_page), the live display, the paper's numbers
     12  cli          parse, dispatch, exit codes
 
 The names below are imported when they are first used, so that `narrows --help` need not wait for torch.

@@ -185,16 +185,16 @@ def cost_chart(runs: Sequence[tuple[str, Result]]) -> Chart:
     """Return several runs' costs of removal, largest first."""
     series = []
     for i, (name, result) in enumerate(runs):
-        costs = [d.cost for d in result.dimensions]
-        one = _series(name, list(range(1, len(costs) + 1)), costs, RUN_COLOURS[i % len(RUN_COLOURS)])
-        series.append(one | {"marks": len(costs) <= 64, "dash": i >= len(RUN_COLOURS)})
+        own = [d.cost for d in result.dimensions]
+        one = _series(name, list(range(1, len(own) + 1)), own, RUN_COLOURS[i % len(RUN_COLOURS)])
+        series.append(one | {"marks": len(own) <= 64, "dash": i >= len(RUN_COLOURS)})
     most = max(len(one["x"]) for one in series)
-    top = max(max(one["y"]) for one in series)
+    costs = [cost for one in series for cost in one["y"]]
     return {
         "kind": "lines",
         "about": _about("Cost of removal of each kept dimension, largest first", series),
         "x": {"label": "dimension, by cost", "min": 0.5, "max": most + 0.5, "whole": True},
-        "y": {"label": "cost of removal", "min": 0, "max": 1.1 * max(top, 1e-12)},
+        "y": {"label": "cost of removal", "min": min(0.0, *costs), "max": 1.1 * max(1e-12, *costs)},
         "series": series,
         "height": 260,
     }

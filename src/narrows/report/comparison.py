@@ -22,7 +22,7 @@ from narrows.using import Trained, layout, open_data, open_trained
 
 SHOWN = 12
 """Test inputs that go through every model."""
-READING = ("data", "source", "image_size", "columns", "values", "split_seed")
+READING = ("data", "source", "image_size", "skip_broken", "columns", "values", "split_seed")
 """Settings that must agree for two runs to have the same test inputs."""
 MOST_ROWS = 24
 """Models in the sheet of reconstructions."""
@@ -144,8 +144,7 @@ def _reconstructions(runs: list[Compared], data: Data | None) -> str:
     if not trained:
         return ""
     first, model = trained[0]
-    alike = [one for one in trained if all(_setting(one[0], s) == _setting(first, s) for s in READING)]
-    chosen = alike[:MOST_ROWS]
+    chosen = [one for one in trained if _reading(one[0]) == _reading(first)][:MOST_ROWS]
     try:
         data = data or open_data(model)
         index = split(data, first.config.split_seed).test
@@ -167,8 +166,8 @@ def _through(trained: Trained, x: torch.Tensor) -> np.ndarray:
     return layout(trained.model.reconstruct(x))
 
 
-def _setting(run: Compared, name: str) -> object:
-    return getattr(run.config, name)
+def _reading(run: Compared) -> list[object]:
+    return [getattr(run.config, name) for name in READING]
 
 
 def _settings(runs: list[Compared]) -> str:

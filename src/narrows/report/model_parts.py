@@ -51,13 +51,8 @@ def _columns(story: Story, seen: HeldOutEvidence, text: str, named: list[tuple[s
     assert seen.column_errors is not None
     names, total = column_names(story), max(float(seen.column_errors.sum()), 1e-30)
     order = np.argsort(-seen.column_errors, kind="stable")[:MOST_COLUMNS]
-    rows = [
-        (
-            [names[c], f"{seen.column_errors[c]:.3g}", f"{seen.column_errors[c] / total:.1%}"],
-            float(seen.column_errors[c]),
-        )
-        for c in order
-    ]
+    parts = [(names[c], float(seen.column_errors[c])) for c in order]
+    rows = [([name, f"{part:.3g}", f"{part / total:.1%}"], part) for name, part in parts]
     which = "Each column's part of the error"
     if len(order) < len(names):
         which += f": the {len(order)} largest of {len(names):,}"
@@ -152,7 +147,7 @@ def samples(story: Story) -> str:
     names = column_names(story)[:SHOWN_VALUES]
     more = f" The first {len(names)} of {drawn.shape[1]:,} values." if len(names) < drawn.shape[1] else ""
     lines = [[str(i), *map(words.number, row[: len(names)])] for i, row in enumerate(drawn[:8], 1)]
-    return elements.paragraph(text + more, "note") + elements.table(["sample", *names], lines, True)
+    return elements.paragraph(text + more, "note") + elements.table(["sample", *names], lines, numbers=True)
 
 
 def column_names(story: Story) -> list[str]:

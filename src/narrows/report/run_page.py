@@ -67,16 +67,15 @@ def answer_part(story: Story) -> str:
     """Return the answer in one sentence, with its certificate."""
     result = story.result
     if result is None:
-        where, go_on = words.progress(story.folder, story.config.steps, story.rows).split("; go on with: ")
-        line = f"{where[0].upper()}{where[1:]}. If it is not at work, go on with `{go_on}`."
+        where, _, go_on = words.progress(story.folder, story.config.steps, story.rows).rpartition("; go on with: ")
+        line = f"{where}. If it is not at work, go on with `{go_on}`."
         badge = '<p class="badge open">Not ended</p>'
         return badge + "<h1>This run has not ended</h1>" + elements.paragraph(line, "lead")
     headline, *rest = words.full_answer(result, story.folder).split("\n")
     sentence = headline[0].upper() + headline[1:]
     title, *more = sentence.split(": ", 1) if len(sentence) > LONG else [sentence]
-    badge = (
-        "" if result.tau is None else f'<p class="badge {"kept" if result.met else "missed"}">{_verdict(result)}</p>'
-    )
+    kind = "kept" if result.met else "missed"
+    badge = "" if result.tau is None else f'<p class="badge {kind}">{_verdict(result)}</p>'
     extra = [line for line in rest if line.startswith(("tau is what", "--steps", "training ended"))]
     lead = [re.sub(r"--\w+", r"`\g<0>`", text[0].upper() + text[1:]) + "." for text in (*more, *extra)]
     heading = f"<h1>{elements.inline(title)}</h1>"

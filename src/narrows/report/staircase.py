@@ -4,6 +4,7 @@ The fast recipe writes every closing and every opening again into decisions.csv,
 records how many gates are open; there, line k is drawn while at least k are.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -38,7 +39,7 @@ def lines_of_run(folder: RunFolder, n: int, rows: Sequence[MetricRow]) -> list[G
     if not rows:
         return []
     decisions, end = folder.read_decisions(), rows[-1].step
-    if not decisions and rows[-1].open < n:
+    if not decisions and math.isnan(rows[-1].watched):  # only the fast recipe watches
         return lines_by_count(rows, n)
     lines = lines_by_gate(decisions, _open_at_start(folder, decisions, n, rows), n, end)
     return [line for line in lines if line.spans]

@@ -48,3 +48,8 @@ def test_a_run_that_began_with_fewer_gates_has_only_those(tmp_path):
     lines = lines_of_run(folder, 4, rows)
     assert [(line.name, line.spans) for line in lines] == [("gate 1", [(0, 100)]), ("gate 2", [(0, 60)])]
     assert lines_of_run(folder, 4, []) == []
+
+
+def test_the_papers_recipe_has_lines_by_count_even_while_all_gates_are_open(tmp_path):
+    lines = lines_of_run(RunFolder(tmp_path), 3, [row(10, 3), row(20, 3)])
+    assert [line.name for line in lines] == ["1 or more", "2 or more", "3 or more"]
