@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test lint format bench docs clean
+.PHONY: setup demo test browser lint format bench docs clean
 
 setup: $(READY)
 
@@ -21,8 +21,18 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/narrows train dsprites --config examples/demo.toml
 
-test: lint
+test: lint browser
 	$(BIN)/pytest
+
+# The tests of the reports need a browser; without one they are skipped, and say so.
+BROWSER = command -v chromium || command -v chromium-browser || command -v google-chrome || command -v google-chrome-stable
+browser:
+	@if { $(BROWSER); } >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "no browser found; installing chromium"; \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium; } >/dev/null 2>&1 || \
+	    echo "chromium could not be installed; the tests in a browser are skipped"; \
+	else echo "no browser found and no right to install one; the tests in a browser are skipped"; fi
 
 lint: $(READY)
 	$(BIN)/ruff check .

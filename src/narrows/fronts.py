@@ -3,6 +3,7 @@
 front.json         the taus and the settings
 front.csv          one line a tau: dimensions, held-out error, where the model is; written when a tau is done
 front.png, .svg    dimensions against tau
+report.html        the curve with its models, as one page
 tau-3/, tau-4/     the runs
 """
 
@@ -26,6 +27,7 @@ class FrontFolder:
         self.about = self.path / FRONT
         self.table = self.path / "front.csv"
         self.figure = self.path / "front.png"
+        self.report = self.path / "report.html"
 
     def level(self, tau: float) -> RunFolder:
         """Return the run of one tau."""

@@ -11,6 +11,7 @@ model.safetensors  the narrowed model with its description; loading it runs no c
 result.json        the answer and its certificate (`Result`); present when the run has ended
 curves.png, .svg   the paper's four curves
 evaluation.json    after `narrows evaluate`: the model on the test split, its samples beside real examples
+report.html        everything above as one page, with what the model does to held-out examples
 tensorboard/ ...   with --track: the trackers' own files
 """
 
@@ -194,6 +195,7 @@ class RunFolder:
         self.plain = self.path / "plain"
         self.figure = self.path / "curves.png"
         self.evaluation = self.path / "evaluation.json"
+        self.report = self.path / "report.html"
 
     def create(self, prepared: bool = False) -> None:
         """Make the folder; one that has anything in it is never touched, unless we `prepared` it ourselves."""
@@ -288,10 +290,23 @@ class RunFolder:
     def read_decisions(self) -> list[DecisionRow]:
         """Return the decisions so far; none for the paper's recipe."""
         rows = []
-        for line in whole_lines(self.decisions):
-            step, action, opened, error, gates = line.split(",")
-            rows.append(DecisionRow(int(step), action, int(opened), float(error), gates))
+        try:
+            for line in whole_lines(self.decisions):
+                step, action, opened, error, gates = line.split(",")
+                rows.append(DecisionRow(int(step), action, int(opened), float(error), gates))
+        except (ValueError, OSError) as error:
+            raise NarrowsError(
+                f"{self.decisions} is damaged near line {len(rows) + 2} ({error}); remove it: only the figures need it"
+            ) from None
         return rows
+
+    def read_first_costs(self) -> list[float | None]:
+        """Return each dimension's cost of removal as first measured, None where it was closed; none if it never was."""
+        try:
+            lines = whole_lines(self.costs)
+            return [float(cell) if cell else None for cell in lines[0].split(",")[1:]] if lines else []
+        except (ValueError, OSError) as error:
+            raise NarrowsError(f"{self.costs} is damaged ({error}); remove it: only the figures need it") from None
 
     def truncate_rows(self, step: int, every: int) -> None:
         """Before going on from a checkpoint, drop the rows after its batch, and one that only the run's end made."""

@@ -33,6 +33,7 @@ def test_a_run_leaves_everything_the_contract_names(finished):
     names = {p.name for p in folder.path.iterdir()}
     assert names == {
         "config.json", "metrics.csv", "result.json", "model.safetensors", "checkpoints", "curves.png", "curves.svg",
+        "report.html",
     }  # fmt: skip
     lines = folder.metrics.read_text().splitlines()
     assert lines[0].split(",") == list(COLUMNS)
@@ -52,6 +53,7 @@ def test_the_result_says_what_the_model_is(finished, images):
     assert model.n == result["dims"] == len(result["kept"])
     assert f"model:  {folder.model}" in stdout
     assert f"figure: {folder.figure}" in stdout
+    assert f"report: {folder.report}" in stdout
     # The certificate can be repeated from the files alone: the same split, the saved model.
     from narrows.data import load, split
     from narrows.training.evaluate import evaluate

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -13,6 +13,9 @@ from narrows.errors import NarrowsError
 from narrows.fronts import FrontFolder
 from narrows.runs import RunFolder
 from narrows.training.config import TrainConfig, config_from_dict
+
+if TYPE_CHECKING:
+    from narrows.data import Data
 
 DEFAULTS = TrainConfig()
 
@@ -51,9 +54,9 @@ def train(
     from narrows.report.live import make_display
     from narrows.training.entry import train
 
-    settings = _with_data(settings, data)
-    _, folder = train(settings, out, display=make_display())
-    _tell(folder)
+    settings, display = _with_data(settings, data), make_display()
+    _, folder = train(settings, out, display=display)
+    _tell(folder, display.data)
     return 0
 
 
@@ -92,8 +95,9 @@ def front(
         numbers = [float(word) for word in taus.split(",")]
     except ValueError:
         raise NarrowsError(f"--taus must be numbers separated by commas, such as 3,4,6; it is {taus!r}") from None
-    _, folder = train_front(settings, numbers, out, display=make_display())
-    _tell_front(folder)
+    display = make_display()
+    _, folder = train_front(settings, numbers, out, display=display)
+    _tell_front(folder, display.data)
     return 0
 
 
@@ -112,16 +116,17 @@ def resume(run: Path, /, *, steps: int | None = None) -> int:
     from narrows.training.entry import resume
     from narrows.training.front import resume_front
 
+    display = make_display()
     if FrontFolder(run).about.exists():
         if steps is not None:
             raise NarrowsError("--steps is for single runs; a front ends by itself")
-        _, levels = resume_front(run, display=make_display())
-        _tell_front(levels)
+        _, levels = resume_front(run, display=display)
+        _tell_front(levels, display.data)
         return 0
-    _, folder, passed = resume(run, steps, display=make_display())
+    _, folder, passed = resume(run, steps, display=display)
     for line in passed:
         print(f"narrows: warning: {line}; the one before it was used", file=sys.stderr)
-    _tell(folder)
+    _tell(folder, display.data)
     return 0
 
 
@@ -162,8 +167,8 @@ def _with_data(settings: TrainConfig, data: str | None) -> TrainConfig:
     return settings if data is None else replace(settings, data=data)
 
 
-def _tell(folder: RunFolder) -> None:
-    """Draw the curves and print the answer and where everything is; of several processes only the first does."""
+def _tell(folder: RunFolder, data: "Data | None") -> None:
+    """Print the answer, draw the curves, write the report and say where all is; of several processes the first does."""
     from narrows.report.curves import draw_curves
     from narrows.report.live import is_first_process
     from narrows.report.words import full_answer
@@ -177,11 +182,12 @@ def _tell(folder: RunFolder) -> None:
         if result is not None:
             print(full_answer(result, folder))
         print(f"model:  {folder.model}")
-        _draw(lambda: draw_curves(folder))
+        _make("figure", lambda: draw_curves(folder))
+        _make("report", lambda: _write_report(folder, data))
 
 
-def _tell_front(folder: FrontFolder) -> None:
-    """Draw the front and print its table and where everything is."""
+def _tell_front(folder: FrontFolder, data: "Data | None") -> None:
+    """Print a front's table, draw it, write its reports and say where all is."""
     from narrows.report.curves import draw_curves, draw_front
     from narrows.report.live import is_first_process
     from narrows.report.words import front_table
@@ -189,21 +195,37 @@ def _tell_front(folder: FrontFolder) -> None:
     if not is_first_process():
         return
     results = folder.read_results()
+    levels = [folder.level(result.tau or 0.0) for result in results]
     print()
     print(front_table(folder))
     print(f"table:  {folder.table}")
 
     def draw() -> Path:
-        for result in results:
-            draw_curves(folder.level(result.tau or 0.0))
+        for level in levels:
+            draw_curves(level)
         return draw_front(folder, results)
 
-    _draw(draw)
+    def write() -> Path:
+        from narrows.report.comparison import write_front
+
+        for level in levels:
+            _write_report(level, data)
+        return write_front(folder, data)
+
+    _make("figure", draw)
+    _make("report", write)
 
 
-def _draw(figure: Callable[[], Path | None]) -> None:
-    """Draw a figure and say where it is; where it cannot be written, the results are safe all the same."""
+def _write_report(folder: RunFolder, data: "Data | None") -> Path:
+    from narrows.report.run_page import write_report
+
+    return write_report(folder, data)
+
+
+def _make(what: str, make: Callable[[], Path | None]) -> None:
+    """Make a figure or a report and say where it is; whatever goes wrong there, the results are safe: one line."""
     try:
-        print(f"figure: {figure()}")
-    except OSError as error:
-        print(f"narrows: warning: the figure could not be written: {error}", file=sys.stderr)
+        print(f"{what}: {make()}")
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        print(f"narrows: warning: the {what} could not be written ({reason}); the results are safe", file=sys.stderr)

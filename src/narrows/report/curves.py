@@ -60,7 +60,7 @@ def four_curves(
         error.plot(steps, watched, color=GREEN, linewidth=1.2, label="held-out error, averaged weights")
     if tau is not None:
         error.axhline(tau, color=ORANGE, linestyle="--", linewidth=1.2, label=f"τ = {tau:g}")
-    error.set_ylim(0, max(_upper([row.error for row in rows]), 1.6 * (tau or 0)))
+    error.set_ylim(0, max(upper([row.error for row in rows]), 1.6 * (tau or 0)))
     error.set_ylabel("error\nper input")
 
     if decisions:
@@ -133,7 +133,7 @@ def draw_front(folder: FrontFolder, results: list[Result]) -> Path:
     return folder.figure
 
 
-def _upper(errors: list[float]) -> float:
+def upper(errors: list[float]) -> float:
     """Return an axis limit that the first steep fall does not flatten the rest of the curve."""
     ordered = sorted(errors)
     return 1.15 * ordered[int(0.98 * (len(ordered) - 1))]

@@ -16,14 +16,14 @@ SLACK = 0.9
 def answer(result: Result) -> str:
     """Say what was found, in a few plain lines."""
     held, tau = result.heldout, result.tau
-    lines = [_headline(result)]
+    lines = [headline(result)]
     against = "" if tau is None else f" against tau {tau:g}"
     lines.append(
         f"on {held.count:,} test inputs: error {held.error:.4g} (95%: {held.low:.4g} to {held.high:.4g}){against}; "
         f"{held.error_at_mean:.4g} when decoding the mean"
     )
     against = "" if tau is None else f" against {tau / result.values:.3g}"
-    explained = f"; {_share(1 - held.error / result.variance)} of the variance explained" if result.variance else ""
+    explained = f"; {share(1 - held.error / result.variance)} of the variance explained" if result.variance else ""
     lines.append(f"a value: {held.error / result.values:.3g}{against}{explained}")
     if result.dimensions:
         costs = sorted((dimension.cost for dimension in result.dimensions), reverse=True)
@@ -36,7 +36,8 @@ def answer(result: Result) -> str:
     return "\n".join(lines)
 
 
-def _headline(result: Result) -> str:
+def headline(result: Result) -> str:
+    """Say the answer in one sentence."""
     dimensions = "dimensions is" if result.dims == 1 else "dimensions are"
     if result.tau is None:
         return f"a plain VAE with {plural(result.dims, 'dimension')}"
@@ -45,7 +46,7 @@ def _headline(result: Result) -> str:
     if result.model == "last" and result.validation.error <= result.tau:
         return (
             f"{result.dims} of {result.n} {dimensions} kept, but tau is not certain: on the validation split the error "
-            f"is {_interval(result.validation)}, and tau {result.tau:g}; bring more data, raise tau a little, or train "
+            f"is {interval(result.validation)}, and tau {result.tau:g}; bring more data, raise tau a little, or train "
             f"longer (--steps, --patience)"
         )
     if result.model == "last":
@@ -56,16 +57,18 @@ def _headline(result: Result) -> str:
         )
     return (
         f"{result.dims} of {result.n} {dimensions} kept, but tau is not certain: it was met on the validation split "
-        f"({_interval(result.validation)}) and not on the test split ({_interval(result.heldout)}); "
+        f"({interval(result.validation)}) and not on the test split ({interval(result.heldout)}); "
         f"raise tau a little, or train longer (--steps, --patience)"
     )
 
 
-def _share(part: float) -> str:
+def share(part: float) -> str:
+    """Return a share in percent, with more digits near the whole."""
     return f"{part:.1%}" if part < 0.99 else f"{part:.3%}"
 
 
-def _interval(held: HeldOut) -> str:
+def interval(held: HeldOut) -> str:
+    """Return an error with the upper end of its interval."""
     return f"{held.error:.4g}, 95% up to {held.high:.4g}"
 
 
@@ -77,7 +80,7 @@ def full_answer(result: Result, folder: RunFolder) -> str:
         dims = plural(reference.dims, "dimension")
         lines.append(
             f"tau is what the plain VAE with {dims} in {folder.plain} reached: on the same test inputs it has "
-            f"{_interval(reference.heldout)}"
+            f"{interval(reference.heldout)}"
         )
     advice = hint(result, folder.read_rows(), folder)
     return "\n".join([*lines, advice] if advice else lines)
@@ -126,6 +129,11 @@ def progress(folder: RunFolder, steps: int | str, rows: list[MetricRow]) -> str:
     row = rows[-1]
     of = "" if isinstance(steps, str) else f" of {steps:,}"
     return f"{folder.path} has not ended: batch {row.step:,}{of}, error {row.error:.4g}, {row.open} gates open; {go_on}"
+
+
+def number(value: float) -> str:
+    """Return a number in four digits, without an exponent where it reads better so."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def plural(count: int, thing: str) -> str:

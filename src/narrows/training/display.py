@@ -1,11 +1,15 @@
 """What training tells whoever watches. How it looks is the report's matter; the default says nothing."""
 
+from narrows.data import Data
 from narrows.runs import HeldOut, MetricRow
 from narrows.training.config import TrainConfig
 
 
 class Display:
     """A silent listener; others override what they show."""
+
+    data: Data | None = None
+    """What was loaded last, for whoever wants to look at the trained model without loading it again."""
 
     def loading(self, what: str, done: int, total: int) -> None:
         """Data are being downloaded, drawn or decoded; total is 0 where it is not known."""

@@ -140,7 +140,7 @@ def load_data(config: TrainConfig, given: AnyData | None, display: Display) -> D
     if given is not None:
         return from_array(given, config.values)
     try:
-        return load(
+        display.data = load(
             config.data,
             config.values,
             origin=config.source,
@@ -149,5 +149,6 @@ def load_data(config: TrainConfig, given: AnyData | None, display: Display) -> D
             columns=config.columns,
             progress=display.loading,
         )
+        return display.data
     finally:
         display.loaded()

@@ -1,0 +1,67 @@
+"""report: a run, a front, or several runs as one page."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from narrows.cli.app import app
+from narrows.errors import NarrowsError
+from narrows.fronts import FrontFolder
+from narrows.runs import RunFolder
+
+COMPARISON = Path("compare.html")
+
+
+@app.command
+def report(*runs: Path, out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None) -> int:
+    """Write what is known about a run as one page that needs no network; of several runs, a comparison.
+
+    Examples:
+
+        narrows report runs/my-1
+        narrows report runs/my-1 runs/my-2 -o compare.html
+
+    Parameters
+    ----------
+    runs
+        Folders of runs, ended or not, or of a front.
+    out
+        The .html file; by default report.html in the run's folder, compare.html here for several.
+    """
+    from narrows.report.comparison import write_comparison, write_front
+    from narrows.report.run_page import write_report
+
+    if not runs:
+        raise NarrowsError("report needs the folder of a run, such as `narrows report runs/my-1`")
+    if out is not None:
+        _check_out(out)
+    try:
+        if len(runs) > 1:
+            made = write_comparison([folder for run in runs for folder in _folders(run)], out or COMPARISON)
+        elif FrontFolder(runs[0]).about.exists():
+            made = write_front(FrontFolder(runs[0]), out=out)
+        else:
+            made = write_report(RunFolder(runs[0]), out=out)
+    except OSError as error:
+        raise NarrowsError(f"cannot write the report: {error}; choose another --out") from error
+    print(f"report: {made}")
+    return 0
+
+
+def _check_out(out: Path) -> None:
+    if out.suffix not in (".html", ".htm"):
+        raise NarrowsError(f"{out}: a report is a .html file; give it that ending")
+    if not out.parent.is_dir():
+        raise NarrowsError(f"{out}: there is no folder {out.parent}")
+    if out.is_dir():
+        raise NarrowsError(f"{out} is a folder; name a file")
+
+
+def _folders(run: Path) -> list[RunFolder]:
+    """Return the run, or a front's runs."""
+    front = FrontFolder(run)
+    if not front.about.exists():
+        return [RunFolder(run)]
+    levels = [front.level(tau) for tau in front.read_about()["taus"]]
+    return [level for level in levels if level.config.exists()]

@@ -1,0 +1,180 @@
+"""Reports in a real browser: nothing is fetched, nothing goes wrong, and charts answer to mouse and keyboard.
+
+The browser is Debian's chromium, or whatever of its kind is on the PATH; `make browser` installs it where it can. Where
+there is none these tests are skipped, and say so.
+"""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from narrows.cli import main
+
+from .conftest import small
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+LINE = "getComputedStyle(document.querySelector('svg path.line')).stroke"
+sync_api = pytest.importorskip("playwright.sync_api", reason="no browser tests: playwright is not installed")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["sync_api.Browser"]:
+    path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.skip(f"no browser tests: none of {', '.join(BROWSERS)} is on the PATH; `make browser` may install one")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def runs(images, tmp_path_factory) -> list[Path]:
+    """Two runs on the same images."""
+    folder = tmp_path_factory.mktemp("browser")
+    made = [folder / "one", folder / "two"]
+    for seed, out in enumerate(made):
+        words = ["--tau", "60", "--steps", "100", "--seed", str(seed), "--out", str(out)]
+        assert main(["train", str(images), *words, *small(recipe="fast", n=6, log_every=5)]) == 0
+    return made
+
+
+class Opened:
+    """A page in the browser, with everything it asked for and everything it complained about."""
+
+    def __init__(self, browser: "sync_api.Browser", path: Path, width: int = 1600, scheme: str = "light") -> None:
+        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page = self.context.new_page()
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto(path.resolve().as_uri())
+        self.page.wait_for_selector("html.drawn")
+
+    def __enter__(self) -> "Opened":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.context.close()
+
+    def chart(self, number: int = 0) -> "sync_api.Locator":
+        chart = self.page.locator("figure.chart .plot > svg").nth(number)
+        chart.scroll_into_view_if_needed()
+        return chart
+
+    def view(self, number: int = 0) -> tuple[float, float]:
+        """The part of the x axis that a chart shows."""
+        chart = self.chart(number)
+        return float(chart.get_attribute("data-from")), float(chart.get_attribute("data-to"))
+
+
+@pytest.mark.parametrize("width", [400, 1600])
+def test_a_report_opens_without_a_complaint_a_request_or_a_scroll_bar(browser, runs, width):
+    path = runs[0] / "report.html"
+    with Opened(browser, path, width) as opened:
+        assert opened.complaints == []
+        assert [url for url in opened.requests if not url.startswith("data:")] == [path.resolve().as_uri()]
+        assert opened.page.evaluate("document.documentElement.scrollWidth") == width
+        for number in range(4):
+            assert opened.chart(number).locator("path.line").count() >= 1
+            assert opened.chart(number).bounding_box()["height"] > 100
+        assert opened.page.locator("svg .gate").count() >= 6
+        assert opened.page.locator("svg rect.bar").count() >= 10
+        loaded = "Array.from(document.images, (i) => i.complete && i.naturalWidth > 0 && i.clientWidth > 100)"
+        shown = opened.page.evaluate(loaded)
+        assert len(shown) >= 5
+        assert all(shown)
+
+
+def test_hovering_shows_values(browser, runs):
+    with Opened(browser, runs[0] / "report.html") as opened:
+        chart = opened.chart()
+        box = chart.bounding_box()
+        tip = opened.page.locator(".tip").first
+        assert not tip.is_visible()
+        opened.page.mouse.move(box["x"] + box["width"] - 15, box["y"] + box["height"] / 2)
+        assert tip.is_visible()
+        step, error = (runs[0] / "metrics.csv").read_text().splitlines()[-1].split(",")[:2]
+        shown = re.fullmatch(r"batch\s+(\S+)\s+training error\s+(\S+)\s+held-out error.*", tip.inner_text(), re.DOTALL)
+        assert shown[1] == step
+        assert float(shown[2]) == pytest.approx(float(error), rel=1e-3)
+        opened.page.mouse.move(5, 5)
+        assert not tip.is_visible()
+
+
+def test_dragging_zooms_all_four_and_a_double_click_shows_all(browser, runs):
+    with Opened(browser, runs[0] / "report.html") as opened:
+        assert opened.view() == (0, 100)
+        box = opened.chart().bounding_box()
+        middle = box["y"] + box["height"] / 2
+        opened.page.mouse.move(box["x"] + 0.3 * box["width"], middle)
+        opened.page.mouse.down()
+        opened.page.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=4)
+        opened.page.mouse.up()
+        low, high = opened.view()
+        assert 10 < low < 40 < high < 70
+        assert opened.view(3) == (low, high)
+        opened.page.mouse.dblclick(box["x"] + box["width"] / 2, middle)
+        assert opened.view() == opened.view(3) == (0, 100)
+
+
+def test_the_keyboard_reads_zooms_and_goes_back(browser, runs):
+    with Opened(browser, runs[0] / "report.html") as opened:
+        chart, tip = opened.chart(), opened.page.locator(".tip").first
+        chart.focus()
+        chart.press("ArrowRight")
+        first = tip.inner_text()
+        chart.press("ArrowRight")
+        assert tip.is_visible()
+        assert tip.inner_text() != first
+        chart.press("+")
+        assert opened.view()[1] < 100
+        button = opened.page.locator("button.reset").first
+        assert button.is_visible()
+        chart.press("Escape")
+        assert opened.view() == (0, 100)
+        assert not button.is_visible()
+
+
+def test_dark_is_dark_and_paper_is_white(browser, runs):
+    def background(opened: Opened) -> str:
+        return opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    path = runs[0] / "report.html"
+    with Opened(browser, path) as light, Opened(browser, path, scheme="dark") as dark:
+        assert background(light) == "rgb(255, 255, 255)"
+        assert background(dark) == "rgb(19, 23, 26)"
+        assert light.page.evaluate(LINE) != dark.page.evaluate(LINE)
+        dark.page.emulate_media(media="print")
+        assert background(dark) == "rgb(255, 255, 255)"
+        assert not dark.page.locator("nav").is_visible()
+        assert dark.page.pdf(format="A4").startswith(b"%PDF")
+
+
+def test_two_runs_are_compared_and_lead_to_their_own_reports(browser, runs):
+    out = runs[0].parent / "compare.html"
+    assert main(["report", *map(str, runs), "-o", str(out)]) == 0
+    with Opened(browser, out, 400) as opened:
+        assert opened.complaints == []
+        assert opened.page.evaluate("document.documentElement.scrollWidth") == 400
+        for number in range(4):
+            assert opened.chart(number).locator("path.line").count() == 2
+        assert opened.page.locator("img").count() == 1
+        opened.page.get_by_role("link", name="two").click()
+        opened.page.wait_for_selector("html.drawn")
+        assert opened.page.url == (runs[1] / "report.html").resolve().as_uri()
+
+
+def test_a_page_with_five_hundred_gates_is_drawn(browser, images, tmp_path):
+    words = ["--tau", "60", "--steps", "4", "--out", str(tmp_path / "r"), *small(recipe="fast", n=512)]
+    assert main(["train", str(images), *words]) == 0
+    with Opened(browser, tmp_path / "r" / "report.html", 400) as opened:
+        assert opened.complaints == []
+        assert opened.page.locator("svg .gate").count() == 512
+        assert opened.page.locator(".strips img").count() == 64
+        assert opened.page.evaluate("document.documentElement.scrollWidth") == 400

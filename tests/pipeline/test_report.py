@@ -1,0 +1,229 @@
+"""Reports as the command line writes them: whole, self-contained, small, and never in the way of the results."""
+
+import csv
+import html
+import json
+import re
+import shlex
+import shutil
+
+import numpy as np
+import pytest
+
+from narrows.cli import main
+from narrows.runs import RunFolder
+
+from .conftest import small
+
+MEGABYTES = 1_000_000
+SECTIONS = ["training", "gates", "dimensions", "reconstructions", "errors", "traversals", "samples", "settings"]
+FAST = small(recipe="fast", n=6, log_every=10)
+
+
+def sections(page: str) -> list[str]:
+    return re.findall(r'<section id="(\w+)">', page)
+
+
+def specs(page: str) -> dict[str, dict]:
+    found = re.findall(r'<script type="application/json" id="([\w-]+)">(.*?)</script>', page, re.DOTALL)
+    return {name: json.loads(content) for name, content in found}
+
+
+def assert_self_contained(page: str) -> None:
+    """Nothing that a browser would fetch: sources are data, links lead to places in or beside the page."""
+    assert "default-src 'none'" in page
+    assert all(source.startswith("data:") for source in re.findall(r'src="([^"]*)"', page))
+    assert not any("//" in link for link in re.findall(r'href="([^"]*)"', page))
+    assert "<link" not in page
+    assert not re.search(r"url\((?!#)", page)
+    assert "@import" not in page
+    assert len(page.encode()) < 5 * MEGABYTES
+
+
+@pytest.fixture(scope="module")
+def squares(images, tmp_path_factory):
+    """A run on images, with the fast recipe, so that gates close."""
+    out = tmp_path_factory.mktemp("report") / "squares"
+    assert main(["train", str(images), "--tau", "60", "--steps", "150", "--out", str(out), *FAST]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A run on a table whose columns have names that would do harm."""
+    folder = tmp_path_factory.mktemp("table")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((300, 2)) @ rng.standard_normal((2, 4)) * [1, 20, 3000, 1] + [0, 5, 40_000, 1]
+    with (folder / "t.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["height", "<script>alert(1)</script>", "income & more", '"quoted"'])
+        writer.writerows(x.tolist())
+    out = folder / "run"
+    assert main(["train", str(folder / "t.csv"), "--explained", "0.8", "--steps", "100", "--out", str(out), *FAST]) == 0
+    return out
+
+
+def test_a_run_leaves_a_whole_report(squares, capsys):
+    page = (squares / "report.html").read_text()
+    result = RunFolder(squares).read_result()
+    assert_self_contained(page)
+    assert sections(page) == SECTIONS
+    assert f"{result.dims} of {result.n}" in page
+    assert f"{result.heldout.low:.4g} to {result.heldout.high:.4g}" in page
+    drawn = specs(page)
+    assert set(drawn) == {"curve-0", "curve-1", "curve-2", "curve-3", "gate-lines", "errors-chart"}
+    assert sum(row["kept"] for row in drawn["gate-lines"]["rows"]) == RunFolder(squares).read_rows()[-1].open
+    assert sum(drawn["errors-chart"]["counts"]) == 30
+    assert len(re.findall(r"<figure><figcaption>(?:Best|Median|Worst)<", page)) == 3
+    assert page.count("images, decoded while dimension") == result.dims
+    assert all(re.findall(r'<img[^>]* alt="([^"]+)"', page))
+    assert page.count("<img") == len(re.findall(r'<img[^>]* alt="[^"]+"', page)) == 3 + result.dims + 1
+
+
+def test_the_command_in_the_report_makes_the_same_model(squares, tmp_path):
+    page = (squares / "report.html").read_text()
+    line = html.unescape(re.sub(r"<[^>]+>", "", re.search(r"<pre>(.*?)</pre>", page)[1]))
+    program, *words = shlex.split(line)
+    assert program == "narrows"
+    assert main([*words, "--out", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again" / "model.safetensors").read_bytes() == (squares / "model.safetensors").read_bytes()
+
+
+def test_report_writes_the_same_page_again_and_elsewhere(squares, tmp_path, capsys):
+    before = (squares / "report.html").read_text()
+    out = tmp_path / "page.html"
+    assert main(["report", str(squares), "-o", str(out)]) == 0
+    assert capsys.readouterr().out == f"report: {out}\n"
+    assert out.read_text() == before
+
+
+def test_a_tables_columns_have_errors_and_their_names_are_only_names(table):
+    page = (table / "report.html").read_text()
+    assert_self_contained(page)
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "income &amp; more" in page
+    assert "Each column&#x27;s part of the error" in page
+    assert "<img" not in page
+    shares = [float(share) for share in re.findall(r'<td class="number">([\d.]+)%</td>', page)]
+    assert len(shares) == 4
+    assert sum(shares) == pytest.approx(100, abs=0.3)
+    result = RunFolder(table).read_result()
+    assert sum(name.startswith("traversal-") for name in specs(page)) == result.dims
+
+
+def test_a_killed_run_has_a_report_that_says_so(squares, tmp_path):
+    killed = RunFolder(shutil.copytree(squares, tmp_path / "killed"))
+    killed.result.unlink()
+    killed.metrics.write_text(killed.metrics.read_text()[:-9])
+    assert main(["report", str(killed.path)]) == 0
+    page = killed.report.read_text()
+    assert "This run has not ended" in page
+    assert f"narrows resume {killed.path}" in page
+    assert sections(page) == SECTIONS
+    killed.model.unlink()
+    killed.metrics.unlink()
+    assert main(["report", str(killed.path)]) == 0
+    page = killed.report.read_text()
+    assert "There are no metrics yet." in page
+    assert "No model has been saved yet." in page
+
+
+def test_data_that_are_gone_cost_the_reconstructions_only(squares, tmp_path):
+    moved = RunFolder(shutil.copytree(squares, tmp_path / "moved"))
+    moved.write_config({**moved.read_config(), "data": str(tmp_path / "gone.npy")})
+    assert main(["report", str(moved.path)]) == 0
+    page = moved.report.read_text()
+    assert "The test inputs could not be read" in page
+    assert "gone.npy" in page
+    assert sections(page) == [name for name in SECTIONS if name != "errors"]
+    assert page.count("images, decoded while dimension") == moved.read_result().dims
+
+
+def test_a_report_that_cannot_be_written_is_one_line_and_the_results_are_safe(squares, tmp_path, capsys):
+    run = RunFolder(shutil.copytree(squares, tmp_path / "run"))
+    run.report.unlink()
+    run.report.mkdir()
+    assert main(["resume", str(run.path)]) == 0
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 1
+    assert err.startswith("narrows: warning: the report could not be written (")
+    assert f"model:  {run.model}" in out
+    run.report.rmdir()
+    run.decisions.write_text("step,action,open,error,gates\nnonsense\n")
+    assert main(["report", str(run.path)]) == 2
+    assert "decisions.csv is damaged near line 2" in capsys.readouterr().err
+
+
+def test_the_papers_recipe_and_a_plain_vae_have_reports(images, tmp_path):
+    for recipe, expected in (("paper", SECTIONS), ("plain", [name for name in SECTIONS if name != "gates"])):
+        out = tmp_path / recipe
+        words = ["--steps", "30", "--out", str(out), *small(recipe=recipe)]
+        assert main(["train", str(images), *(["--tau", "60"] if recipe == "paper" else []), *words]) == 0
+        assert sections((out / "report.html").read_text()) == expected
+
+
+def test_five_hundred_dimensions_and_colours_fit(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (60, 64, 64, 3), dtype=np.uint8)
+    np.save(tmp_path / "noise.npy", noise)
+    words = ["--tau", "2000", "--steps", "4", "--out", str(tmp_path / "r")]
+    assert main(["train", str(tmp_path / "noise.npy"), *words, *small(recipe="fast", n=512, batch=4)]) == 0
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert_self_contained(page)
+    assert RunFolder(tmp_path / "r").read_result().dims == 512
+    assert page.count("images, decoded while dimension") == 64
+    assert "The 64 with the largest cost of removal, of 512." in page
+    assert len(specs(page)["gate-lines"]["rows"]) == 512
+
+
+def test_runs_are_compared(squares, table, tmp_path, monkeypatch, capsys):
+    other = shutil.copytree(squares, tmp_path / "squares")
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "seed": 7}))
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(squares), str(other), str(table)]) == 0
+    assert capsys.readouterr().out == "report: compare.html\n"
+    page = (tmp_path / "compare.html").read_text()
+    assert_self_contained(page)
+    assert "3 runs compared" in page
+    assert [len(specs(page)[f"curve-{i}"]["series"]) for i in range(4)] == [3, 3, 3, 3]
+    assert page.count("<img") == 1  # the same inputs through the two models that take them
+    assert re.search(r'<th scope="row">seed</th><td>0</td><td>7</td><td>0</td>', page)
+    for link in re.findall(r'href="([^"#][^"]*)"', page):
+        assert (tmp_path / link).resolve().exists()
+
+
+def test_a_front_has_its_curve_with_links_to_its_models(images, tmp_path):
+    out = tmp_path / "front"
+    assert main(["front", str(images), "--taus", "60,90", "--steps", "60", "--out", str(out), *FAST]) == 0
+    page = (out / "report.html").read_text()
+    assert_self_contained(page)
+    points = specs(page)["front"]["series"][0]
+    assert points["x"] == [60.0, 90.0]
+    assert points["links"] == ["tau-60/report.html", "tau-90/report.html"]
+    assert all((out / link).exists() for link in points["links"])
+    level = (out / "tau-90" / "report.html").read_text()
+    assert "narrows front" in level
+    assert "--taus 60,90" in level
+    shutil.rmtree(out / "tau-90")
+    assert main(["report", str(out)]) == 0
+    assert "1 of 2 not done yet." in (out / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "report needs the folder of a run"),
+        (["nowhere"], "nowhere is no run folder"),
+        (["nowhere", "-o", "page.txt"], "page.txt: a report is a .html file"),
+        (["nowhere", "-o", "missing/page.html"], "there is no folder missing"),
+        (["nowhere", "elsewhere"], "nowhere is no run folder"),
+    ],
+)
+def test_bad_input_is_one_line(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", *words]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
