@@ -11,7 +11,8 @@ Images of any other size from 16 to 256 pixels a side, square or not, get as man
 sides down to 3 or 4 (a side that is there already is kept), with at most two stages of w channels, then 2w.
 
 An encoder block is convolution, leaky ReLU (0.02), BatchNorm; a decoder block is BatchNorm, nearest-neighbour
-upsampling by two, convolution, leaky ReLU (decision D8). Vectors get two hidden layers of 8w units on each side.
+upsampling by two, convolution, leaky ReLU (decision D8). Vectors get two hidden layers of 8w units on each side and a
+direct, linear path past them: what is linear needs no hidden layers, which few rows teach little (decision D17).
 
 The latent layer is linear on both sides (`encoder.head`, `decoder.stem`), so removing dimension j means removing two
 rows of the one and one column of the other: `narrowed(kept)` does that, and the output does not change.
@@ -53,6 +54,8 @@ class NetworkConfig:
     """Scales every layer: 32 gives channels 32, 32, 64, 64."""
     output: Literal["sigmoid", "linear"] = "sigmoid"
     """Sigmoid for images in [0, 1]; linear with `Scaling` for everything else."""
+    direct: bool = False
+    """Fully connected: whether codes and outputs also have a linear path past the hidden layers."""
 
 
 @dataclass(frozen=True)
@@ -226,14 +229,17 @@ class MLPEncoder(Encoder):
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
-        hidden = 8 * config.width
-        self.first = nn.Linear(torch.Size(config.shape).numel(), hidden)
+        hidden, values = 8 * config.width, torch.Size(config.shape).numel()
+        self.direct = config.direct
+        self.first = nn.Linear(values, hidden)
         self.second = nn.Linear(hidden, hidden)
-        self.head = nn.Linear(hidden, 2 * config.n)
+        self.head = nn.Linear(hidden + values * config.direct, 2 * config.n)
 
     def forward(self, x: Tensor) -> Tensor:
         """`(batch, *shape)` -> (batch, 2n)."""
-        return self.head(F.silu(self.second(F.silu(self.first(x.flatten(1))))))
+        x = x.flatten(1)
+        features = F.silu(self.second(F.silu(self.first(x))))
+        return self.head(torch.cat([features, x], 1) if self.direct else features)
 
 
 class MLPDecoder(Decoder):
@@ -241,11 +247,11 @@ class MLPDecoder(Decoder):
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
-        hidden = 8 * config.width
+        hidden, values = 8 * config.width, torch.Size(config.shape).numel()
         self.shape = config.shape
-        self.stem = nn.Linear(config.n, hidden)
+        self.stem = nn.Linear(config.n, hidden + values * config.direct)
         self.second = nn.Linear(hidden, hidden)
-        self.last = nn.Linear(hidden, torch.Size(config.shape).numel())
+        self.last = nn.Linear(hidden, values)
 
     @torch.no_grad()
     def start_at(self, mean: Tensor) -> None:
@@ -254,7 +260,9 @@ class MLPDecoder(Decoder):
 
     def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
         """(batch, n) -> `(batch, *shape)`."""
-        return self.last(F.silu(self.second(F.silu(self.stem(z))))).view(z.shape[0], *self.shape)
+        hidden, direct = self.stem(z).tensor_split([self.second.in_features], dim=1)
+        y = self.last(F.silu(self.second(F.silu(hidden))))
+        return (y + direct if direct.shape[1] else y).view(z.shape[0], *self.shape)
 
 
 class Scaling(nn.Module):

@@ -53,7 +53,7 @@ def test_the_recommender_ends_at_its_rank(capsys):
 @pytest.mark.parametrize("processes", [1, 2])
 def test_accelerate_on_several_processes(processes):
     """Two processes with half a batch each go the way of one; 1,200 batches are enough for this plane."""
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(processes), "--master_port", "0"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
     code = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import own_loop_accelerate as m; m.main(steps=1_200)"
     script = [*launch, "--no-python", sys.executable, "-c", code]
     done = subprocess.run(script, capture_output=True, text=True, timeout=300)

@@ -29,7 +29,7 @@ def test_two_processes_train_the_same_model_as_one(tmp_path, recipe, device):
     )
     assert alone.returncode == 0, alone.stderr
     # The settings go by file: the launcher takes short options such as --n for its own.
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "narrows"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "narrows"]
     again = ["train", "--config", str(tmp_path / "one" / "config.json"), "--out", str(tmp_path / "two")]
     both = subprocess.run([*launch, *again], capture_output=True, text=True, timeout=300)
     assert both.returncode == 0, both.stderr

@@ -150,7 +150,8 @@ def make_model(config: TrainConfig, data: Data, measured: Moments, build: Build 
     assert config.n != "auto"
     shape = data.examples.shape
     output = "sigmoid" if data.values == "unit" and (data.is_image or config.error == "cross-entropy") else "linear"
-    network = NetworkConfig(config.network, shape, config.n, config.width, output)  # type: ignore[arg-type]
+    direct = config.network == "mlp" and len(shape) == 1
+    network = NetworkConfig(config.network, shape, config.n, config.width, output, direct)  # type: ignore[arg-type]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         try:
