@@ -1,9 +1,11 @@
 """Narrowing is exact, a saved model is the same model, and loading runs no code."""
 
+import json
 import pickle
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from narrows.errors import NarrowsError
 from narrows.model import GatedVAE, gated_vae, load_model, read_description, save_model
@@ -13,6 +15,7 @@ NETWORKS = {
     "conv64": NetworkConfig("conv", (3, 64, 64), n=6, width=4),
     "conv28": NetworkConfig("conv", (1, 28, 28), n=6, width=4),
     "mlp": NetworkConfig("mlp", (20,), n=6, width=4, output="linear"),
+    "direct": NetworkConfig("mlp", (20,), n=6, width=4, output="linear", direct=True),
 }
 
 
@@ -63,6 +66,30 @@ def test_a_narrowed_model_is_physically_smaller(generator):
     assert small.encoder.head.weight.shape == (4, 32)
     assert small.decoder.stem.weight.shape == (32, 2)
     assert not any("gates" in name for name in small.state_dict())
+
+
+def test_the_direct_path_alone_is_any_linear_code(generator):
+    """With hidden layers that say nothing: projection onto six directions and back, as PCA does it."""
+    model, x = make("direct", generator)
+    directions = torch.linalg.qr(torch.randn(20, 6, generator=generator, dtype=torch.float64))[0]
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        model.encoder.head.weight[:6, 32:] = directions.T
+        model.decoder.stem.weight[32:] = directions
+        model.gates.open(range(6))
+    projected = 0.5 + (x - 0.5) @ directions @ directions.T  # about the mean that the scaling has
+    torch.testing.assert_close(model.reconstruct(x), projected, rtol=0, atol=1e-12)
+
+
+def test_models_saved_without_a_word_on_the_direct_path_have_none(generator, tmp_path):
+    model, x = make("mlp", generator)
+    path = tmp_path / "m.safetensors"
+    save_model(model.float().narrow(), path)
+    about = read_description(path)
+    del about["network"]["direct"]
+    save_file(load_file(path), path, {"narrows": json.dumps(about)})
+    torch.testing.assert_close(load_model(path).reconstruct(x.float()), model.reconstruct(x.float()))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
