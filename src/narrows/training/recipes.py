@@ -22,6 +22,8 @@ from narrows.training.setup import make_geco
 
 Act = Callable[[], None]
 """Something the trainer does when it is asked to."""
+LOOK = 16
+"""So many validation examples are worth a batch: a look at them all must not come more often than it can be paid for."""
 
 
 class Recipe(ABC):
@@ -150,7 +152,8 @@ class FastRecipe(Recipe):
             nonlocal row
             gates = " ".join(map(str, decision.gates))
             row = DecisionRow(step, decision.action, len(self.model.gates.kept()), self.fast.closing.last_error, gates)
-            due = decision.action == "close" and step - self.looked >= self.config.eval_every
+            pause = min(self.config.eval_every, len(self.validation) // LOOK)
+            due = decision.action == "close" and step - self.looked >= pause
             if due or decision.action == "release":
                 self.looked = step
                 look()
