@@ -23,7 +23,7 @@ from narrows.training.setup import make_geco
 Act = Callable[[], None]
 """Something the trainer does when it is asked to."""
 LOOK = 16
-"""So many validation examples are worth a batch: a look at them all must not come more often than it can be paid for."""
+"""So many validation examples are worth a batch: looks at them all must not come oftener than can be paid for."""
 
 
 class Recipe(ABC):
