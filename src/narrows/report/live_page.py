@@ -55,8 +55,8 @@ class Budget:
 class PageDisplay(Display):
     """Keeps a run's page up to date; whatever goes wrong with it is one warning, and the run goes on without."""
 
-    def __init__(self, every: float = EVERY) -> None:
-        self.budget = Budget(every)
+    def __init__(self, budget: Budget | None = None) -> None:
+        self.budget = budget or Budget()
         self.follower: Follower | None = None
         self.given_up = False
         self.told: Path | None = None

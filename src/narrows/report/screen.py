@@ -131,7 +131,7 @@ def _label(value: float, axis: Chart) -> str:
 
 
 def _wrapped(line: str, width: int, braille: bool, style: str = "") -> list[Text]:
-    return [Text(part, style=style) for part in wrap(_spelt(line, braille), width)]
+    return [Text(part, style=style) for part in wrap(_spelt(line, braille), width, break_on_hyphens=False)]
 
 
 def _spelt(text: str, braille: bool) -> str:
