@@ -11,7 +11,8 @@ model.safetensors  the narrowed model with its description; loading it runs no c
 result.json        the answer and its certificate (`Result`); present when the run has ended
 curves.png, .svg   the paper's four curves
 evaluation.json    after `narrows evaluate`: the model on the test split, its samples beside real examples
-report.html        everything above as one page, with what the model does to held-out examples
+report.html        everything above as one page, with what the model does to held-out examples; with --live, while the
+                   run is at work, its curves
 tensorboard/ ...   with --track: the trackers' own files
 """
 

@@ -80,10 +80,14 @@ class PageDisplay(Display):
             self._try(lambda: self._write(live=True))
 
     def end(self) -> None:
-        """Write it once more: waiting for the report where the run has its answer, for good where it was stopped."""
+        """Write it once more: waiting for the report where the run has its answer, for good where it was stopped.
+
+        Where it was only a part, as of a front, the page waits for the next one as it is.
+        """
         folder = self.folder
-        if folder is not None:
-            self._try(lambda: self._write(live=folder.result.exists()))
+        if folder is None or (folder.result.exists() and whole(folder) != folder.path):
+            return
+        self._try(lambda: self._write(live=folder.result.exists()))
 
     def _write(self, live: bool) -> None:
         assert self.follower is not None
@@ -116,8 +120,8 @@ def page(sight: Sight, live: bool) -> str:
     from narrows.report import run_page
     from narrows.report.story import Story
 
-    config = sight.config or TrainConfig()
-    story = Story(sight.folder, config, sight.rows, None, None, None, None, "")
+    assert sight.config is not None, "a page is written when a run has begun"
+    story = Story(sight.folder, sight.config, sight.rows, None, None, None, None, "")
     parts = [
         ("training", "How training goes" if live else "How training went", run_page.training_part(story)),
         ("gates", "Which gate closed when", run_page.gates_part(story)),

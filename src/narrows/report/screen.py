@@ -6,7 +6,7 @@ that knows no braille gets points and colons, and Greek letters by their names.
 """
 
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from textwrap import wrap
 
 from rich.console import Console
@@ -116,8 +116,9 @@ def _chart(title: str, spec: Chart, width: int, height: int, braille: bool, axis
         text = Text("" if edge is None else _label(edge, y), style="bright_black")
         text.align("right", LABEL - 1)
         text.append(" ")
-        for character, owner in line:
-            text.append(character, style=COLOURS.get(known[owner]["colour"], "") if owner >= 0 else "")
+        for owner, cells in groupby(line, key=lambda cell: cell[1]):
+            colour = COLOURS.get(known[owner]["colour"], "") if owner >= 0 else ""
+            text.append("".join(character for character, _ in cells), style=colour)
         yield text
     if axis:
         end = f"{x['max']:,}"
