@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from narrows.cli import main
-from narrows.runs import RunFolder
+from narrows.runs import MetricRow, RunFolder
 
 from .conftest import command, run, small
 
@@ -119,6 +119,22 @@ def test_train_live_shows_the_curves_and_leaves_the_report(images, tmp_path):
     page = (out / "report.html").read_text()
     assert "data-refresh" not in page
     assert "Costs of removal are measured when the run ends" not in page
+
+
+def test_curves_that_cannot_be_drawn_are_one_warning(tmp_path, capsys):
+    from narrows.report.live import CurvesDisplay
+    from narrows.training.config import TrainConfig, to_dict
+
+    folder = RunFolder(tmp_path / "r")
+    folder.create()
+    folder.write_config(to_dict(TrainConfig(tau=1.0, n=4)))
+    folder.metrics.write_text("step\nthis is no row\n")
+    display = CurvesDisplay()
+    display.folder = folder
+    display.begin(TrainConfig(tau=1.0, n=4), [], 0)
+    display.row(MetricRow(10, 2.5, 4.0, 4, 1.5, 0.25, 4.0, 6.5, 1.0, 2.25))
+    display.end()
+    assert capsys.readouterr().err.count("narrows: warning: the curves are left out from now on (") == 1
 
 
 def test_live_changes_nothing_about_the_model(images, ended, tmp_path):

@@ -139,10 +139,9 @@ class CurvesDisplay(LiveDisplay):
         self.budget = Budget(CURVE_SECONDS)
         self.below = Text("")
         self.follower: Follower | None = None
-        super().begin(config, lines, step)
-        if self.folder is not None:
-            self.follower = Follower(self.folder.path)
+        self.given_up = self.folder is None
         self._draw()
+        super().begin(config, lines, step)
 
     def row(self, row: MetricRow) -> None:
         """Move the bar, and draw the curves if it is time."""
@@ -161,15 +160,16 @@ class CurvesDisplay(LiveDisplay):
 
     def _draw(self) -> None:
         """Draw the curves; should that fail, the run goes on with the bar alone."""
-        if self.follower is None:
+        if self.given_up or self.folder is None:
             return
         try:
             with self.budget.spend():
+                self.follower = self.follower or Follower(self.folder.path)
                 width, height = self.console.size
                 lines = curves(self.follower.look(), width, height - 2, has_braille(self.console))
                 self.below = joined(lines, width)
         except Exception as error:
-            self.follower, self.below = None, Text("")
+            self.given_up, self.below = True, Text("")
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             print(f"narrows: warning: the curves are left out from now on ({reason})", file=sys.stderr)
 
