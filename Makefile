@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test browser lint format bench docs clean
+.PHONY: setup demo test browser lint format bench docs pictures clean
 
 setup: $(READY)
 
@@ -53,6 +53,12 @@ docs: $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	$(BIN)/sphinx-build -W --keep-going --nitpicky --quiet docs build/docs
 	@echo "build/docs/index.html"
+
+# The README's and the report's pictures, from the demo's run.
+pictures: $(READY) browser
+	test -e runs/pictures/result.json || $(BIN)/narrows train dsprites --config examples/demo.toml --out runs/pictures
+	$(BIN)/narrows report runs/pictures
+	$(BIN)/python experiments/screenshots.py runs/pictures
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

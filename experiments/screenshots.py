@@ -1,9 +1,10 @@
-"""Pictures of a run's report, as a browser shows it: docs/report-400.png and docs/report-1600.png.
+"""The README's pictures from the demo's run: docs/demo.png, and its report in a browser at two widths.
 
-narrows train dsprites --config examples/demo.toml --steps 1500 --width 8 --out runs/report
-python experiments/screenshots.py runs/report
+make pictures
 
-The narrow one is dark and shows the top of the page, the wide one is light and shows all of it.
+does the demo in runs/pictures, unless it is there, and then `python experiments/screenshots.py runs/pictures`.
+demo.png is the run's curves.png; report-400.png is dark and shows the top of the page, report-1600.png is light and
+shows all of it. A second argument is a folder for the pictures, in place of docs.
 """
 
 import io
@@ -19,8 +20,10 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 COLOURS = 128
 
 
-def main(report: Path) -> None:
-    """Write both pictures."""
+def main(run: Path, out: Path) -> None:
+    """Write all three."""
+    shutil.copyfile(run / "curves.png", out / "demo.png")
+    report = run / "report.html"
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:
         sys.exit(f"none of {', '.join(BROWSERS)} is on the PATH; `make browser` may install one")
@@ -28,10 +31,10 @@ def main(report: Path) -> None:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         narrow = browser.new_page(viewport={"width": 400, "height": 1800}, color_scheme="dark", device_scale_factor=1.5)
         _open(narrow, report)
-        _write(narrow.screenshot(), DOCS / "report-400.png")
+        _write(narrow.screenshot(), out / "report-400.png")
         wide = browser.new_page(viewport={"width": 1600, "height": 1000}, color_scheme="light")
         _open(wide, report)
-        _write(wide.screenshot(full_page=True), DOCS / "report-1600.png")
+        _write(wide.screenshot(full_page=True), out / "report-1600.png")
         browser.close()
 
 
@@ -48,4 +51,4 @@ def _write(content: bytes, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) / "report.html")
+    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else DOCS)

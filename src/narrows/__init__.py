@@ -23,7 +23,8 @@ latent dimensions while it trains, as many as the promise allows. The reading or
         sampling     where new examples come from: the prior, a Gaussian or a mixture fitted to the codes
         evaluating   how good a model and its samples are (normals, features, classifier)
     10  experiments  the paper's four experiments: jobs and rows
-    11  report       the answer in words, the curves, a run's page (run_page), the live display, the paper's numbers
+    11  report       the answer in words, the curves, a run's page (run_page), the live displays, the paper's numbers
+        watching     a run at work: following its folder, its curves as dots on a screen, its live page
     12  cli          parse, dispatch, exit codes
 
 The names below are imported when they are first used, so that `narrows --help` need not wait for torch.

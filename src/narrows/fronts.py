@@ -57,3 +57,10 @@ class FrontFolder:
                 ",".join([f"{r.tau:.12g}", str(r.dims), str(r.met).lower(), *numbers, str(r.steps), str(model)])
             )
         write_atomic(self.table, "\n".join(lines) + "\n")
+
+
+def whole(folder: RunFolder) -> Path:
+    """Return the folder that a user knows a run by: its own, or that of the front or of the run it is a part of."""
+    parent = folder.path.parent
+    is_part = (parent / FRONT).exists() or RunFolder(parent).plain == folder.path
+    return parent if is_part else folder.path

@@ -11,7 +11,8 @@ model.safetensors  the narrowed model with its description; loading it runs no c
 result.json        the answer and its certificate (`Result`); present when the run has ended
 curves.png, .svg   the paper's four curves
 evaluation.json    after `narrows evaluate`: the model on the test split, its samples beside real examples
-report.html        everything above as one page, with what the model does to held-out examples
+report.html        everything above as one page, with what the model does to held-out examples; with --live, while the
+                   run is at work, its curves
 tensorboard/ ...   with --track: the trackers' own files
 """
 
@@ -275,12 +276,9 @@ class RunFolder:
 
     def read_rows(self) -> list[MetricRow]:
         """Return the metrics so far; a half-written last line (a killed run) is left out."""
-        kinds = [f.type for f in fields(MetricRow)]
-        rows = []
+        rows: list[MetricRow] = []
         try:
-            for line in whole_lines(self.metrics):
-                cells = zip(kinds, line.split(","), strict=True)
-                rows.append(MetricRow(*(kind(cell) for kind, cell in cells)))  # type: ignore[operator]
+            rows.extend(map(parse_row, whole_lines(self.metrics)))
         except (ValueError, OSError) as error:
             raise NarrowsError(
                 f"{self.metrics} is damaged near line {len(rows) + 2} ({error}); remove it: only the curves need it"
@@ -289,11 +287,9 @@ class RunFolder:
 
     def read_decisions(self) -> list[DecisionRow]:
         """Return the decisions so far; none for the paper's recipe."""
-        rows = []
+        rows: list[DecisionRow] = []
         try:
-            for line in whole_lines(self.decisions):
-                step, action, opened, error, gates = line.split(",")
-                rows.append(DecisionRow(int(step), action, int(opened), float(error), gates))
+            rows.extend(map(parse_decision, whole_lines(self.decisions)))
         except (ValueError, OSError) as error:
             raise NarrowsError(
                 f"{self.decisions} is damaged near line {len(rows) + 2} ({error}); remove it: only the figures need it"
@@ -316,6 +312,18 @@ class RunFolder:
         steps = {str(row.step) for row in kept}
         filter_lines(self.costs, lambda first: first in steps)
         filter_lines(self.decisions, lambda first: int(first) <= step)
+
+
+def parse_row(line: str) -> MetricRow:
+    """Read a line of metrics.csv."""
+    cells = zip((f.type for f in fields(MetricRow)), line.split(","), strict=True)
+    return MetricRow(*(kind(cell) for kind, cell in cells))  # type: ignore[operator]
+
+
+def parse_decision(line: str) -> DecisionRow:
+    """Read a line of decisions.csv."""
+    step, action, opened, error, gates = line.split(",")
+    return DecisionRow(int(step), action, int(opened), float(error), gates)
 
 
 def _float_or_none(value: Any) -> float | None:

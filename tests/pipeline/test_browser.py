@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from narrows.cli import main
+from narrows.report import live_page
+from narrows.runs import RunFolder
 
 from .conftest import small
 
@@ -40,6 +42,27 @@ def runs(images, tmp_path_factory) -> list[Path]:
         words = ["--tau", "60", "--steps", "100", "--seed", str(seed), "--out", str(out)]
         assert main(["train", str(images), *words, *small(recipe="fast", n=6, log_every=5)]) == 0
     return made
+
+
+class AtWork:
+    """A copy of a run that seems to be at work: it gets its rows one after the other."""
+
+    def __init__(self, like: Path, path: Path, rows: int) -> None:
+        self.folder = RunFolder(shutil.copytree(like, path))
+        self.header, *self.rows = self.folder.metrics.read_text().splitlines(keepends=True)
+        self.result = self.folder.result.read_text()
+        self.folder.result.unlink()
+        self.display = live_page.PageDisplay(live_page.Budget(0.0, share=float("inf")))
+        self.display.folder = self.folder
+        self.grow(rows)
+
+    def grow(self, rows: int) -> None:
+        self.folder.metrics.write_text(self.header + "".join(self.rows[:rows]))
+        self.display.begin(None, [], 0)
+
+    def end(self) -> None:
+        self.folder.result.write_text(self.result)
+        self.display.end()
 
 
 class Opened:
@@ -178,3 +201,47 @@ def test_a_page_with_five_hundred_gates_is_drawn(browser, images, tmp_path):
         assert opened.page.locator("svg .gate").count() == 512
         assert opened.page.locator(".strips img").count() == 64
         assert opened.page.evaluate("document.documentElement.scrollWidth") == 400
+
+
+def test_a_run_at_work_stays_up_to_date_and_where_the_reader_is(browser, runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(live_page, "EVERY", 0.5)
+    run = AtWork(runs[0], tmp_path / "run", rows=12)
+    with Opened(browser, run.folder.report) as opened:
+        loads: list[str] = []
+        opened.page.on("load", lambda page: loads.append(page.url))
+        assert opened.page.locator("h1").inner_text().startswith("Batch 60: ")
+        assert opened.page.locator(".badge").inner_text() == "At work"
+        assert opened.view() == (0, 60)
+        opened.chart().press("+")
+        view = opened.view()
+        assert view == (15, 45)
+        opened.page.evaluate("scrollTo({top: 300, behavior: 'instant'})")
+        run.grow(16)
+        opened.page.get_by_role("heading", name="Batch 80: ").wait_for()
+        opened.page.wait_for_selector("html.drawn")
+        assert opened.view() == view
+        opened.page.wait_for_function("scrollY === 300")
+        opened.chart().press("Escape")
+        run.grow(18)
+        opened.page.get_by_role("heading", name="Batch 90: ").wait_for()
+        assert opened.view() == (0, 90)
+
+        run.end()
+        opened.page.get_by_text("Making the report").wait_for()
+        assert main(["report", str(run.folder.path)]) == 0
+        opened.page.get_by_role("heading", name="What each dimension is worth").wait_for()
+        before = len(loads)
+        opened.page.wait_for_timeout(2_000)
+        assert len(loads) == before >= 3
+        assert opened.complaints == []
+        assert {url for url in opened.requests if not url.startswith("data:")} == {run.folder.report.resolve().as_uri()}
+
+
+def test_a_killed_runs_page_says_that_there_is_no_news(browser, runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(live_page, "EVERY", 0.5)  # so that two seconds are long
+    run = AtWork(runs[0], tmp_path / "run", rows=12)
+    with Opened(browser, run.folder.report, width=400) as opened:
+        opened.page.locator(".badge", has_text=re.compile(r"No news for \d+ s")).wait_for()
+        assert f"narrows resume {run.folder.path}" in opened.page.locator(".silent").inner_text()
+        assert opened.page.evaluate("document.documentElement.scrollWidth") == 400
+        assert opened.complaints == []

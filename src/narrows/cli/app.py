@@ -18,6 +18,7 @@ promise allows; they are cut out of the model that is saved.
     narrows evaluate runs/my-1                error, dimensions and samples, in numbers
     narrows export runs/my-1 --to onnx -o my  for other programs
     narrows data list                         the sets known by name
+    narrows watch runs/my-1                   the curves of a run at work, from another terminal
     narrows show runs/my-1                    the answer again
     narrows report runs/my-1 [runs/my-2 ...]  everything as one page; of several, a comparison
     narrows resume runs/my-1                  go on after an interruption

@@ -11,7 +11,7 @@ from cyclopts import CycloptsError
 from cyclopts.config import Dict
 
 from narrows.allocator import keep_memory
-from narrows.cli import evaluating, experiments, reports, sets, training, using  # noqa: F401  (they add their commands)
+from narrows.cli import evaluating, experiments, reports, sets, training, using, watching  # noqa: F401  (they add commands)
 from narrows.cli.app import app
 from narrows.errors import NarrowsError
 from narrows.training.config import COUNTS, PROMISES, read_config_file

@@ -27,6 +27,7 @@ def train(
     *,
     out: Path | None = None,
     config: Path | None = None,
+    live: bool = False,
     settings: Annotated[TrainConfig, Parameter(name="*")] = DEFAULTS,
 ) -> int:
     """Train a model that is as narrow as tau allows, and certify it on data it never saw.
@@ -40,6 +41,7 @@ def train(
         narrows train photos/ --image-size 64 --tau 100 --n 64
         narrows train table.csv --columns height,weight,age --tau 0.2
         narrows train --config runs/faces/config.json --seed 1
+        narrows train my.npy --explained 0.95 --live
 
     Parameters
     ----------
@@ -50,11 +52,13 @@ def train(
         Folder for the run, new or empty; by default the next free runs/NAME-1, NAME-2, ...
     config
         A .toml or .json file with any of these settings, such as another run's config.json.
+    live
+        Show the curves while it trains, here and in the run's report.html, a page that loads itself again.
     """
     from narrows.report.live import make_display
     from narrows.training.entry import train
 
-    settings, display = _with_data(settings, data), make_display()
+    settings, display = _with_data(settings, data), make_display(live)
     _, folder = train(settings, out, display=display)
     _tell(folder, display.data)
     return 0
@@ -68,6 +72,7 @@ def front(
     taus: str,
     out: Path | None = None,
     config: Path | None = None,
+    live: bool = False,
     settings: Annotated[TrainConfig, Parameter(name="*")] = DEFAULTS,
 ) -> int:
     """Find how many dimensions each of several tolerances needs, from one run: tightest first, then looser.
@@ -86,6 +91,8 @@ def front(
         Folder for the front, new or empty; one run a tau goes into it. By default the next free runs/NAME-front-1, ...
     config
         A .toml or .json file with any of these settings, such as another run's config.json; its tau is not used.
+    live
+        Show the curves while it trains, here and in the front's report.html, a page that loads itself again.
     """
     from narrows.report.live import make_display
     from narrows.training.front import train_front
@@ -95,14 +102,14 @@ def front(
         numbers = [float(word) for word in taus.split(",")]
     except ValueError:
         raise NarrowsError(f"--taus must be numbers separated by commas, such as 3,4,6; it is {taus!r}") from None
-    display = make_display()
+    display = make_display(live)
     _, folder = train_front(settings, numbers, out, display=display)
     _tell_front(folder, display.data)
     return 0
 
 
 @app.command
-def resume(run: Path, /, *, steps: int | None = None) -> int:
+def resume(run: Path, /, *, steps: int | None = None, live: bool = False) -> int:
     """Go on with a stopped run, exactly as if it had not stopped.
 
     Parameters
@@ -111,12 +118,14 @@ def resume(run: Path, /, *, steps: int | None = None) -> int:
         The run's folder.
     steps
         Train to this many batches in all, more than the run was asked for.
+    live
+        Show the curves while it trains, as for `narrows train`.
     """
     from narrows.report.live import make_display
     from narrows.training.entry import resume
     from narrows.training.front import resume_front
 
-    display = make_display()
+    display = make_display(live)
     if FrontFolder(run).about.exists():
         if steps is not None:
             raise NarrowsError("--steps is for single runs; a front ends by itself")
@@ -171,6 +180,7 @@ def _tell(folder: RunFolder, data: "Data | None") -> None:
     """Print the answer, draw the curves, write the report and say where all is; of several processes the first does."""
     from narrows.report.curves import draw_curves
     from narrows.report.live import is_first_process
+    from narrows.report.live_page import drop_live
     from narrows.report.words import full_answer
     from narrows.training.signals import StopRequest
 
@@ -184,12 +194,14 @@ def _tell(folder: RunFolder, data: "Data | None") -> None:
         print(f"model:  {folder.model}")
         _make("figure", lambda: draw_curves(folder))
         _make("report", lambda: _write_report(folder, data))
+        drop_live(folder.report)
 
 
 def _tell_front(folder: FrontFolder, data: "Data | None") -> None:
     """Print a front's table, draw it, write its reports and say where all is."""
     from narrows.report.curves import draw_curves, draw_front
     from narrows.report.live import is_first_process
+    from narrows.report.live_page import drop_live
     from narrows.report.words import front_table
 
     if not is_first_process():
@@ -214,6 +226,7 @@ def _tell_front(folder: FrontFolder, data: "Data | None") -> None:
 
     _make("figure", draw)
     _make("report", write)
+    drop_live(folder.report)
 
 
 def _write_report(folder: RunFolder, data: "Data | None") -> Path:

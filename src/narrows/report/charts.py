@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from narrows.report.curves import WIDE, staircase, upper
-from narrows.report.evidence import Traversal
 from narrows.report.staircase import GateLine
 from narrows.runs import DecisionRow, MetricRow, Result
+
+if TYPE_CHECKING:  # `narrows watch` need not wait for torch
+    from narrows.report.evidence import Traversal
 
 MOST_ROWS = 1_200
 """Rows of metrics in a chart; of more, the extremes of each part are kept."""
@@ -200,7 +202,7 @@ def cost_chart(runs: Sequence[tuple[str, Result]]) -> Chart:
     }
 
 
-def traversal_chart(one: Traversal, columns: Sequence[str], unit: np.ndarray | float) -> Chart:
+def traversal_chart(one: "Traversal", columns: Sequence[str], unit: np.ndarray | float) -> Chart:
     """Return what one dimension does to a vector: named columns against the code, others as profiles."""
     if columns:
         scaled = one.decoded / unit

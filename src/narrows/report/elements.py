@@ -26,13 +26,17 @@ def inline(text: str) -> str:
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
-def document(title: str, body: str) -> str:
-    """Return a whole page; the script comes with it if there are charts."""
+def document(title: str, body: str, live: dict[str, float] | None = None) -> str:
+    """Return a whole page; the script comes with it if there are charts, `live` if it is to load itself again."""
     meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     head = f"{meta}{policy}<title>{escape(title)}</title><style>{asset('report.css')}</style>"
     script = f"<script>{asset('report.js')}</script>\n" if 'class="chart"' in body else ""
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n{script}</body></html>\n'
+    kept = ""
+    if live is not None:
+        kept = "".join(f' data-{name}="{value:.3f}"' for name, value in live.items())
+        script += f"<script>{asset('live.js')}</script>\n"
+    return f'<!doctype html>\n<html lang="en"{kept}><head>{head}</head>\n<body>\n{body}\n{script}</body></html>\n'
 
 
 def asset(name: str) -> str:

@@ -1,24 +1,27 @@
-"""Watching a run: a live line in a terminal, plain lines now and then anywhere else."""
+"""Training, seen from its own process: a live line or, with --live, the curves; plain lines outside a terminal."""
 
 import contextlib
-import math
 import os
 import sys
 import time
-from typing import Literal
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from narrows.report.words import plural
+from narrows.report.following import Follower
+from narrows.report.live_page import Budget, PageDisplay
+from narrows.report.screen import curves, has_braille, joined
+from narrows.report.words import batch_of, facts, plural
 from narrows.runs import HeldOut, MetricRow
 from narrows.training.config import TrainConfig
-from narrows.training.display import Display
+from narrows.training.display import Display, Several
 
 PLAIN_SECONDS = 10.0
 """How often the plain display prints a line."""
+CURVE_SECONDS = 1.0
+"""How often the curves are drawn, at most."""
 
 
 class PlainDisplay(Display):
@@ -104,14 +107,17 @@ class LiveDisplay(Display):
         )
         total = None if config.steps == "auto" else config.steps
         self.task = self.bar.add_task("", total=total, completed=step, where=batch_of(step, config.steps))
-        self.live = Live(Group(self.bar, Text("starting")), console=self.console)
+        self.facts = Text("starting")
+        self.live = Live(console=self.console)
+        self._show()
         self.live.start()
 
     def row(self, row: MetricRow) -> None:
         """Move the bar."""
         where = batch_of(row.step, self.config.steps)
         self.bar.update(self.task, completed=row.step, description=self.pace.tell(row.step), where=where)
-        self.live.update(Group(self.bar, Text(facts(row, self.config))))
+        self.facts = Text(facts(row, self.config))
+        self._show()
 
     def kept(self, step: int, dims: int, validation: HeldOut) -> None:
         """Print what was saved above the bar."""
@@ -120,6 +126,52 @@ class LiveDisplay(Display):
     def end(self) -> None:
         """Leave the last state of the bar on the screen."""
         self.live.stop()
+
+    def _show(self) -> None:
+        self.live.update(Group(self.bar, self.facts))
+
+
+class CurvesDisplay(LiveDisplay):
+    """The same with the report's curves and the last decisions below it, read from the run's folder."""
+
+    def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
+        """Print the header and start the bar."""
+        self.budget = Budget(CURVE_SECONDS)
+        self.below = Text("")
+        self.follower: Follower | None = None
+        self.given_up = self.folder is None
+        self._draw()
+        super().begin(config, lines, step)
+
+    def row(self, row: MetricRow) -> None:
+        """Move the bar, and draw the curves if it is time."""
+        if self.budget.due():
+            self._draw()
+        super().row(row)
+
+    def end(self) -> None:
+        """Leave the last state of all on the screen."""
+        self._draw()
+        self._show()
+        super().end()
+
+    def _show(self) -> None:
+        self.live.update(Group(self.bar, self.facts, self.below))
+
+    def _draw(self) -> None:
+        """Draw the curves; should that fail, the run goes on with the bar alone."""
+        if self.given_up or self.folder is None:
+            return
+        try:
+            with self.budget.spend():
+                self.follower = self.follower or Follower(self.folder.path)
+                width, height = self.console.size
+                lines = curves(self.follower.look(), width, height - 2, has_braille(self.console))
+                self.below = joined(lines, width)
+        except Exception as error:
+            self.given_up, self.below = True, Text("")
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            print(f"narrows: warning: the curves are left out from now on ({reason})", file=sys.stderr)
 
 
 class PlainLoading:
@@ -174,18 +226,6 @@ class Pace:
         return f"{(step - self.step) / max(time.monotonic() - self.time, 1e-9):.1f} batches/s"
 
 
-def facts(row: MetricRow, config: TrainConfig) -> str:
-    """Say how a run stands: error against tau, gates, multiplier, hits."""
-    bound = "" if config.tau is None else f" (tau {config.tau:g})"
-    error = f"error {row.error:.4g}" if math.isnan(row.watched) else f"held-out error {row.watched:.4g}"
-    return f"{error}{bound}, {row.open} of {config.n} open, lambda {row.multiplier:.3g}, hits {row.hits:.0%}"
-
-
-def batch_of(step: int, steps: int | Literal["auto"]) -> str:
-    """Say how far a run is."""
-    return f"batch {step:,}" if steps == "auto" else f"batch {step:,} of {steps:,}"
-
-
 def kept_line(step: int, dims: int, validation: HeldOut, config: TrainConfig) -> str:
     """Say which model was saved and why."""
     return (
@@ -199,11 +239,17 @@ def is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def make_display() -> Display:
-    """Return the live display on a terminal, the plain one elsewhere, a silent one in all processes but the first."""
+def make_display(live: bool = False) -> Display:
+    """Return the live display on a terminal, the plain one elsewhere, a silent one in all processes but the first.
+
+    With `live` it has the curves, and the run's page is written while it trains.
+    """
     if not is_first_process() or sys.stdout is None:
         return Display()
-    return LiveDisplay() if sys.stdout.isatty() else PlainDisplay()
+    terminal = sys.stdout.isatty()
+    if not live:
+        return LiveDisplay() if terminal else PlainDisplay()
+    return Several(PageDisplay(), CurvesDisplay() if terminal else PlainDisplay())
 
 
 def make_loading() -> PlainLoading | LiveLoading:

@@ -2,10 +2,12 @@
 
 import math
 import shlex
+from typing import Literal
 
 from narrows.closing import ClosingConfig
-from narrows.fronts import FRONT, FrontFolder
-from narrows.runs import HeldOut, MetricRow, Result, RunFolder
+from narrows.fronts import FrontFolder, whole
+from narrows.runs import DecisionRow, HeldOut, MetricRow, Result, RunFolder
+from narrows.training.config import TrainConfig
 
 MOST_COSTS = 12
 """Shown at most."""
@@ -93,13 +95,13 @@ def hint(result: Result, rows: list[MetricRow], folder: RunFolder) -> str | None
     if not math.isnan(rows[-1].watched):
         return CUT_OFF if is_cut_off(folder) else None
     row = rows[-1]
-    go_on = f"more batches may close more: narrows resume {shlex.quote(str(folder.path))} --steps {2 * result.steps}"
+    more = f"more batches may close more: narrows resume {shlex.quote(str(folder.path))} --steps {2 * result.steps}"
     if result.dims == 0:
         return None
     if row.open < result.dims:
-        return f"training ended with {row.open} gates open, not yet within tau; {go_on}"
+        return f"training ended with {row.open} gates open, not yet within tau; {more}"
     if row.error < SLACK * result.tau:
-        return f"training ended with the error at {row.error / result.tau:.0%} of tau; {go_on}"
+        return f"training ended with the error at {row.error / result.tau:.0%} of tau; {more}"
     return None
 
 
@@ -116,19 +118,56 @@ def is_cut_off(folder: RunFolder) -> bool:
     return release is None or release.step >= steps / (1 + ClosingConfig.last)
 
 
+def go_on(folder: RunFolder) -> str:
+    """Return the command that goes on with a run, or with the front or the run that it is a part of."""
+    return f"narrows resume {shlex.quote(str(whole(folder)))}"
+
+
 def progress(folder: RunFolder, steps: int | str, rows: list[MetricRow]) -> str:
     """Say where a run stands that has not ended."""
-    parent = folder.path.parent
-    part = (parent / FRONT).exists() or RunFolder(parent).plain == folder.path
-    go_on = f"go on with: narrows resume {shlex.quote(str(parent if part else folder.path))}"
+    way = f"go on with: {go_on(folder)}"
     plain = RunFolder(folder.plain)
     if not rows and plain.config.exists() and plain.read_result() is None:
         return progress(plain, steps, plain.read_rows())
     if not rows:
-        return f"{folder.path} has not ended and has no metrics yet; {go_on}"
+        return f"{folder.path} has not ended and has no metrics yet; {way}"
     row = rows[-1]
     of = "" if isinstance(steps, str) else f" of {steps:,}"
-    return f"{folder.path} has not ended: batch {row.step:,}{of}, error {row.error:.4g}, {row.open} gates open; {go_on}"
+    return f"{folder.path} has not ended: batch {row.step:,}{of}, error {row.error:.4g}, {row.open} gates open; {way}"
+
+
+def facts(row: MetricRow, config: TrainConfig) -> str:
+    """Say how a run stands: error against tau, gates, multiplier, hits."""
+    bound = "" if config.tau is None else f" (tau {config.tau:g})"
+    error = f"error {row.error:.4g}" if math.isnan(row.watched) else f"held-out error {row.watched:.4g}"
+    return f"{error}{bound}, {row.open} of {config.n} open, lambda {row.multiplier:.3g}, hits {row.hits:.0%}"
+
+
+def batch_of(step: int, steps: int | Literal["auto"]) -> str:
+    """Say how far a run is."""
+    return f"batch {step:,}" if steps == "auto" else f"batch {step:,} of {steps:,}"
+
+
+def decision(row: DecisionRow) -> str:
+    """Say what the fast recipe did."""
+    gates = row.gates.split()
+    which = f"gate{'' if len(gates) == 1 else 's'} {' '.join(gates)}"
+    told = {
+        "close": f"closed {which}",
+        "reopen": f"opened {which} again: closing did not pay",
+        "restore": "went back to the weights before the last closing",
+        "release": "the last phase begins",
+        "end": "training is done",
+    }
+    return f"batch {row.step:,}: {told.get(row.action, row.action)} (error at {row.error:.0%} of its target)"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in its largest unit, such as 40 s, 3 min, 5 h or 2 days."""
+    for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def number(value: float) -> str:

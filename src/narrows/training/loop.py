@@ -125,6 +125,7 @@ class Trainer:
     def _run(self, stop: StopRequest) -> Result:
         """Train to the last batch and certify the model; or stop at a signal, with a checkpoint."""
         main = self.accelerator.is_main_process
+        self.display.folder = self.folder
         self.display.begin(self.config, self._header(), self.step)
         if main:
             self.trackers = Trackers(self.tracked, self.folder.path, to_dict(self.config), self.step)

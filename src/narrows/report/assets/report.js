@@ -375,9 +375,9 @@
   }
 
   const HELP = "Drag to zoom, double click to show all; arrow keys read values, plus and minus zoom, Escape shows all.";
-  for (const figure of document.querySelectorAll("figure.chart")) {
+  window.narrowsCharts = Array.from(document.querySelectorAll("figure.chart"), (figure) => {
     const id = figure.dataset.chart;
-    new Chart(figure, JSON.parse(document.getElementById(id).textContent), id);
-  }
+    return new Chart(figure, JSON.parse(document.getElementById(id).textContent), id);
+  });
   document.documentElement.classList.add("drawn");
 })();

@@ -1,0 +1,40 @@
+/* A run at work: the page loads itself again every data-refresh seconds, which keeps the place it is scrolled to; the
+   part that is zoomed into is kept here. Nothing happens while a mouse button is down or nobody sees the page. When
+   the page is older than data-silence seconds it says so: its run was stopped, or goes on without this page.
+
+   The final report has none of this, so that a page that was left open ends as the report. */
+"use strict";
+(() => {
+  const { refresh, written, silence } = document.documentElement.dataset;
+  const [chart] = window.narrowsCharts || [];
+  const key = `narrows zoom ${location.pathname}`;
+  const store = (act) => { try { return act(window.sessionStorage); } catch { return null; } };
+
+  const kept = store((storage) => JSON.parse(storage.getItem(key)));
+  if (chart && kept) chart.zoom([kept[0], kept[1] ?? chart.whole[1]]);
+  const keep = () => {
+    const [low, high] = chart ? chart.view : [], all = chart ? chart.whole : [];
+    const zoomed = chart && (low !== all[0] || high !== all[1]);
+    // a view up to the last batch goes on to the last batch of the next page
+    store((storage) => storage.setItem(key, JSON.stringify(zoomed ? [low, high === all[1] ? null : high] : null)));
+  };
+
+  let held = false;
+  addEventListener("pointerdown", () => { held = true; });
+  for (const name of ["pointerup", "pointercancel", "blur"]) addEventListener(name, () => { held = false; });
+
+  const badge = document.querySelector(".badge.live"), started = Date.now();
+  const tick = () => {
+    const age = Date.now() / 1000 - written;
+    if (age > silence) {
+      badge.textContent = `No news for ${age < 120 ? `${Math.round(age)} s` : `${Math.round(age / 60)} min`}`;
+      badge.className = "badge open";
+      document.querySelector(".silent").hidden = false;
+    }
+    if (Date.now() - started < 1000 * refresh || held || document.hidden) return;
+    keep();
+    location.reload();
+  };
+  tick();
+  setInterval(tick, 500);
+})();
