@@ -33,13 +33,10 @@ def html(explorer: Explorer) -> str:
     )
     about = elements.paragraph(f"narrows · {explorer.name} · explore", "about")
     missing = elements.paragraph(explorer.inputs.missing, "note") if explorer.inputs.missing else ""
-    header = (
-        f'<header>{about}<h1 id="headline">{elements.escape(explorer.name)}</h1>{missing}{_front(explorer)}</header>'
-    )
+    headline = f'<h1 id="headline">{elements.escape(explorer.name)}</h1>'
+    header = f"<header>{about}{headline}{missing}{_front(explorer)}</header>"
     message = '<p id="message" role="alert" hidden></p>'
-    main = (
-        f'<main><div class="bench">{_view(explorer)}{_controls(explorer)}{_sliders()}</div>{_between(explorer)}</main>'
-    )
+    main = f'<main class="bench">{_view(explorer)}{_controls(explorer)}{_sliders()}{_between(explorer)}</main>'
     data = f'<script type="application/json" id="facts">{facts}</script>'
     script = '<script src="explorer.js" defer></script>'
     without = "<noscript><p>This page needs JavaScript.</p></noscript>"

@@ -30,7 +30,7 @@ from narrows.explorer.models import Explorer
 
 ADDRESS = "127.0.0.1"
 QUESTION_BYTES = 200_000
-SECONDS = 30
+SECONDS = 60
 """Until a silent connection is closed."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; "

@@ -21,6 +21,9 @@
     $("message").textContent = text;
     $("message").hidden = !text;
   };
+  const complain = (error) => {
+    if (!(error instanceof Outdated)) say(error.message);
+  };
 
   async function post(name, body, type) {
     let answer;
@@ -33,8 +36,13 @@
     if (answer.error && typeof answer.error === "string") throw new Error(answer.error);
     return answer;
   }
-  const ask = (name, question) =>
-    post(name, JSON.stringify({ model: state.model, off: [...state.off], ...question }), "application/json");
+  class Outdated extends Error {}
+  const ask = async (name, question) => {
+    const { model } = state;
+    const answer = await post(name, JSON.stringify({ model, off: [...state.off], ...question }), "application/json");
+    if (state.model !== model) throw new Outdated(); // the model was changed meanwhile
+    return answer;
+  };
 
   /* One at a time; of those that wait only the newest is done. */
   const latest = (work) => {
@@ -43,17 +51,12 @@
       waiting = words;
       if (busy) return;
       busy = true;
-      try {
-        while (waiting) {
-          const now = waiting;
-          waiting = null;
-          await work(...now);
-        }
-      } catch (error) {
-        say(error.message);
-      } finally {
-        busy = false;
+      while (waiting) {
+        const now = waiting;
+        waiting = null;
+        await work(...now).catch(complain);
       }
+      busy = false;
     };
   };
   const guarded = (work) => async (...words) => {
@@ -61,7 +64,7 @@
       say("");
       await work(...words);
     } catch (error) {
-      say(error.message);
+      complain(error);
     }
   };
 
@@ -198,7 +201,7 @@
     $(`on-${i}`).closest("li").classList.toggle("off", !on);
     decode();
     check();
-    if (state.ends) join();
+    if (state.ends) guarded(join)();
   }
   function setCode(code, started) {
     code.forEach((value, i) => range(i, value));
@@ -223,6 +226,7 @@
     await join();
   }
   async function join() {
+    if (!$("way")) return;
     state.ends = null;
     $("way").value = 0;
     $("way-value").textContent = "0%";
@@ -237,9 +241,10 @@
     if (which === "random") return `test-${Math.floor(Math.random() * facts.inputs)}`;
     return `test-${(now + (which === "next" ? 1 : facts.inputs - 1)) % facts.inputs}`;
   }
+  const chosen = { input: latest(guarded((name) => choose("input", name))), other: latest(guarded((name) => choose("other", name))) };
   for (const button of document.querySelectorAll("[data-choose]")) {
     const { choose: key, which } = button.dataset;
-    button.addEventListener("click", guarded(() => choose(key, neighbour(key, which))));
+    button.addEventListener("click", () => chosen[key](neighbour(key, which)));
   }
   for (const field of document.querySelectorAll("[data-upload]"))
     field.addEventListener("change", guarded(async () => {
@@ -296,6 +301,6 @@
   describe();
   buildSliders();
   check();
-  if (facts.inputs) guarded(choose)("input", "test-0");
+  if (facts.inputs) chosen.input("test-0");
   else decode();
 })();
