@@ -1,43 +1,81 @@
-"""Pictures of a run's report, as a browser shows it: docs/report-400.png and docs/report-1600.png.
+"""Pictures of a run's report and of its explorer, as a browser shows them: docs/report-400.png, explorer-400.png, ...
 
 narrows train dsprites --config examples/demo.toml --steps 1500 --width 8 --out runs/report
 python experiments/screenshots.py runs/report
+narrows reproduce front --out runs/front
+python experiments/screenshots.py runs/front/tau-10-fast-0 explorer
 
-The narrow one is dark and shows the top of the page, the wide one is light and shows all of it.
+The narrow ones are dark and show the top of the page, the wide ones are light and show all of it. A second word makes
+only the pictures of that page.
 """
 
+import contextlib
 import io
 import shutil
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
+
+from narrows.explorer.models import open_explorer
+from narrows.explorer.server import Server
 
 DOCS = Path(__file__).parents[1] / "docs"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 COLOURS = 128
 
 
-def main(report: Path) -> None:
-    """Write both pictures."""
+def main(run: Path, pages: list[str]) -> None:
+    """Write two pictures of each page."""
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:
         sys.exit(f"none of {', '.join(BROWSERS)} is on the PATH; `make browser` may install one")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        narrow = browser.new_page(viewport={"width": 400, "height": 1800}, color_scheme="dark", device_scale_factor=1.5)
-        _open(narrow, report)
-        _write(narrow.screenshot(), DOCS / "report-400.png")
-        wide = browser.new_page(viewport={"width": 1600, "height": 1000}, color_scheme="light")
-        _open(wide, report)
-        _write(wide.screenshot(full_page=True), DOCS / "report-1600.png")
+        for name in pages:
+            opening = {"report": _report, "explorer": _explorer}[name]
+            tall: ViewportSize = {"width": 400, "height": 1800 if name == "report" else 1100}
+            with opening(run, browser.new_page(viewport=tall, color_scheme="dark", device_scale_factor=1.5)) as narrow:
+                _write(narrow.screenshot(), DOCS / f"{name}-400.png")
+            wide: ViewportSize = {"width": 1600, "height": 1000}
+            with opening(run, browser.new_page(viewport=wide, color_scheme="light")) as page:
+                _write(page.screenshot(full_page=True), DOCS / f"{name}-1600.png")
         browser.close()
 
 
-def _open(page: Page, report: Path) -> None:
-    page.goto(report.resolve().as_uri())
+@contextlib.contextmanager
+def _report(run: Path, page: Page) -> Iterator[Page]:
+    page.goto((run / "report.html").resolve().as_uri())
     page.wait_for_selector("html.drawn")
+    yield page
+
+
+@contextlib.contextmanager
+def _explorer(run: Path, page: Page) -> Iterator[Page]:
+    """Serve a run and put the page to use: a dimension moved, another off, two inputs with what lies between them."""
+    with Server() as server:
+        server.explore(open_explorer(run))
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        page.goto(server.address)
+        page.wait_for_selector("html.ready")
+        page.locator("[data-choose=input][data-which=next]").click()
+        page.wait_for_function("() => document.getElementById('input-title').textContent.startsWith('Test input 2 ')")
+        page.locator("[data-choose=other][data-which=previous]").click()
+        page.wait_for_selector("#strip:not([hidden])")
+        page.locator("#on-3").uncheck()
+        page.wait_for_function("() => document.getElementById('many-word').textContent.includes('with all')")
+        page.locator("#z-0").focus()
+        for _ in range(8):
+            page.keyboard.press("ArrowRight")
+        page.wait_for_load_state("networkidle")
+        page.evaluate("document.activeElement.blur(), scrollTo(0, 0)")
+        yield page
+        server.shutdown()
+        thread.join()
 
 
 def _write(content: bytes, path: Path) -> None:
@@ -48,4 +86,4 @@ def _write(content: bytes, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) / "report.html")
+    main(Path(sys.argv[1]), sys.argv[2:] or ["report", "explorer"])

@@ -24,6 +24,7 @@ latent dimensions while it trains, as many as the promise allows. The reading or
         evaluating   how good a model and its samples are (normals, features, classifier)
     10  experiments  the paper's four experiments: jobs and rows
     11  report       the answer in words, the curves, a run's page (run_page), the live display, the paper's numbers
+        explorer     a local page with a slider a dimension: models, inputs, uploads, the server
     12  cli          parse, dispatch, exit codes
 
 The names below are imported when they are first used, so that `narrows --help` need not wait for torch.

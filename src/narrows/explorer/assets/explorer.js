@@ -211,7 +211,7 @@
   /* Inputs */
   const title = (name) => {
     const [kind, place] = name.split("-");
-    return kind === "test" ? `Test input ${+place + 1} of ${facts.inputs.toLocaleString("en")}` : null;
+    return kind === "test" ? `Test input ${(+place + 1).toLocaleString("en")} of ${facts.inputs.toLocaleString("en")}` : null;
   };
   async function choose(key, name, told) {
     const answer = await ask("input", { input: name }), about = told || title(name) || $(`${key}-title`).textContent;
