@@ -35,8 +35,8 @@ def main() -> None:
         measure(Path(sys.argv[1]))
         return
     with tempfile.TemporaryDirectory() as folder:
-        config = narrows.TrainConfig(tau=20.0, n=10, steps=20)
-        _, run = narrows.train(config, Path(folder) / "run", data=narrows.load("dsprites", origin="drawn"))
+        config = narrows.TrainConfig(data="dsprites", source="drawn", tau=20.0, n=10, steps=20)
+        _, run = narrows.train(config, Path(folder) / "run")
         measure(run.path)
 
 
@@ -71,7 +71,9 @@ def asked(server: Server) -> list[float]:
         connection.request(
             "POST", f"/{server.token}/decode", json.dumps(question), {"Content-Type": "application/json"}
         )
-        connection.getresponse().read()
+        response = connection.getresponse()
+        response.read()
+        assert response.status == 200
         times.append(1e3 * (time.perf_counter() - start))
     connection.close()
     return times

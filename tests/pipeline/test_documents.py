@@ -109,7 +109,19 @@ def test_the_commands_that_are_shown_exist(path):
 
 
 def test_the_options_that_sentences_name_exist(capsys):
-    for command in ("train", "front", "resume", "show", "reproduce", "encode", "sample", "export", "data get"):
+    for command in (
+        "train",
+        "front",
+        "resume",
+        "show",
+        "reproduce",
+        "encode",
+        "sample",
+        "export",
+        "evaluate",
+        "explore",
+        "data get",
+    ):
         assert main([*command.split(), "--help"]) == 0
     known = set(re.findall(r"--[a-z][\w-]*", capsys.readouterr().out))
     for path in DOCUMENTS:
