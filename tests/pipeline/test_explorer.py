@@ -271,6 +271,16 @@ def test_without_its_data_a_run_still_has_sliders(opened, run_folder, tmp_path):
     assert shown.page.get_by_role("button", name="Next").count() == 0
 
 
+def test_a_model_file_has_sliders_for_the_prior(run_folder):
+    explorer = open_explorer(run_folder / "model.safetensors")
+    assert explorer.name == "model.safetensors"
+    assert "the run's folder does" in explorer.inputs.missing
+    low, high, start = explorer.model(0).ranges
+    assert (low < -2).all()
+    assert (high > 2).all()
+    assert (start == 0).all()
+
+
 def test_bad_input_gets_one_line_and_code_2(run_folder, tmp_path, capsys):
     unfinished = tmp_path / "unfinished"
     unfinished.mkdir()

@@ -124,13 +124,16 @@ def open_explorer(path: Path, progress: Progress = silent) -> Explorer:
     """Open a run's folder, a front's, or a model file; without its data there are sliders and nothing to start from."""
     folders = _models(path)
     first = open_trained(folders[0])
-    name = path.name if first.config is None else Path(first.config.data).name
-    try:
-        data = open_data(first, progress=progress)
-        assert first.config is not None  # a model file alone does not say where its data are
-        name, inputs = data.name, held_inputs(data, first.config.split_seed)
-    except (NarrowsError, OSError) as error:
-        inputs = no_inputs(first.shape, f"The test inputs could not be read: {error}.")
+    if first.config is None:
+        name, why = path.name, "A model file alone does not say which inputs are test inputs; the run's folder does."
+        inputs = no_inputs(first.shape, why)
+    else:
+        try:
+            data = open_data(first, progress=progress)
+            name, inputs = data.name, held_inputs(data, first.config.split_seed)
+        except (NarrowsError, OSError) as error:
+            name = Path(first.config.data).name
+            inputs = no_inputs(first.shape, f"The test inputs could not be read: {error}.")
     opened = Explored(first, _result(folders[0]), inputs)
     explorer = Explorer(name, folders, [opened.tau], inputs, {0: opened})
     explorer.taus += [explorer.model(i).tau for i in range(1, len(folders))]
