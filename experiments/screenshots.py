@@ -1,46 +1,83 @@
-"""The README's pictures from the demo's run: docs/demo.png, and its report in a browser at two widths.
+"""The README's pictures from real runs: docs/demo.png, and report and explorer in a browser at two widths.
 
-make pictures
+make pictures                                                        docs/demo.png, report-400.png, report-1600.png
+narrows reproduce front --recipe fast --only 10 --out runs/front
+python experiments/screenshots.py runs/front/tau-10-fast-0 explorer  docs/explorer-400.png, explorer-1600.png
 
-does the demo in runs/pictures, unless it is there, and then `python experiments/screenshots.py runs/pictures`.
-demo.png is the run's curves.png; report-400.png is dark and shows the top of the page, report-1600.png is light and
-shows all of it. A second argument is a folder for the pictures, in place of docs.
+`make pictures` does the demo in runs/pictures, unless it is there, and then `python experiments/screenshots.py
+runs/pictures report`. demo.png is the run's curves.png. The narrow pictures are dark and show the top of the page, the
+wide ones are light and show all of it.
 """
 
+import contextlib
 import io
 import shutil
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
+
+from narrows.explorer.models import open_explorer
+from narrows.explorer.server import Server
 
 DOCS = Path(__file__).parents[1] / "docs"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 COLOURS = 128
 
 
-def main(run: Path, out: Path) -> None:
-    """Write all three."""
-    shutil.copyfile(run / "curves.png", out / "demo.png")
-    report = run / "report.html"
+def main(run: Path, pages: list[str]) -> None:
+    """Write two pictures of each page, and the curves beside the report's."""
+    if "report" in pages:
+        shutil.copyfile(run / "curves.png", DOCS / "demo.png")
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:
         sys.exit(f"none of {', '.join(BROWSERS)} is on the PATH; `make browser` may install one")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        narrow = browser.new_page(viewport={"width": 400, "height": 1800}, color_scheme="dark", device_scale_factor=1.5)
-        _open(narrow, report)
-        _write(narrow.screenshot(), out / "report-400.png")
-        wide = browser.new_page(viewport={"width": 1600, "height": 1000}, color_scheme="light")
-        _open(wide, report)
-        _write(wide.screenshot(full_page=True), out / "report-1600.png")
+        for name in pages:
+            opening = {"report": _report, "explorer": _explorer}[name]
+            tall: ViewportSize = {"width": 400, "height": 1800 if name == "report" else 1100}
+            with opening(run, browser.new_page(viewport=tall, color_scheme="dark", device_scale_factor=1.5)) as narrow:
+                _write(narrow.screenshot(), DOCS / f"{name}-400.png")
+            wide: ViewportSize = {"width": 1600, "height": 1000}
+            with opening(run, browser.new_page(viewport=wide, color_scheme="light")) as page:
+                _write(page.screenshot(full_page=True), DOCS / f"{name}-1600.png")
         browser.close()
 
 
-def _open(page: Page, report: Path) -> None:
-    page.goto(report.resolve().as_uri())
+@contextlib.contextmanager
+def _report(run: Path, page: Page) -> Iterator[Page]:
+    page.goto((run / "report.html").resolve().as_uri())
     page.wait_for_selector("html.drawn")
+    yield page
+
+
+@contextlib.contextmanager
+def _explorer(run: Path, page: Page) -> Iterator[Page]:
+    """Serve a run and put the page to use: a dimension moved, another off, two inputs with what lies between them."""
+    with Server() as server:
+        server.explore(open_explorer(run))
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        page.goto(server.address)
+        page.wait_for_selector("html.ready")
+        page.locator("[data-choose=input][data-which=next]").click()
+        page.wait_for_function("() => document.getElementById('input-title').textContent.startsWith('Test input 2 ')")
+        page.locator("[data-choose=other][data-which=previous]").click()
+        page.wait_for_selector("#strip:not([hidden])")
+        page.locator("#on-3").uncheck()
+        page.wait_for_function("() => document.getElementById('many-word').textContent.includes('with all')")
+        page.locator("#z-0").focus()
+        for _ in range(8):
+            page.keyboard.press("ArrowRight")
+        page.wait_for_load_state("networkidle")
+        page.evaluate("document.activeElement.blur(), scrollTo(0, 0)")
+        yield page
+        server.shutdown()
+        thread.join()
 
 
 def _write(content: bytes, path: Path) -> None:
@@ -51,4 +88,4 @@ def _write(content: bytes, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else DOCS)
+    main(Path(sys.argv[1]), sys.argv[2:] or ["report", "explorer"])

@@ -25,6 +25,7 @@ latent dimensions while it trains, as many as the promise allows. The reading or
     10  experiments  the paper's four experiments: jobs and rows
     11  report       the answer in words, the curves, a run's page (run_page), the live displays, the paper's numbers
         watching     a run at work: following its folder, its curves as dots on a screen, its live page
+        explorer     a local page with a slider a dimension: models, inputs, uploads, the server
     12  cli          parse, dispatch, exit codes
 
 The names below are imported when they are first used, so that `narrows --help` need not wait for torch.

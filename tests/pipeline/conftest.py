@@ -1,9 +1,12 @@
-"""Small data on disk and a way to run the real command in its own process."""
+"""Small data on disk, a browser, and a way to run the real command in its own process."""
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +30,7 @@ def small(**changes: object) -> list[str]:
 
 
 SMALL = small()
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +43,19 @@ def images(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("data") / "squares.npy"
     np.save(path, x)
     return path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Debian's chromium, or whatever of its kind is there."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no browser tests: playwright is not installed")
+    path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.skip(f"no browser tests: none of {', '.join(BROWSERS)} is on the PATH; `make browser` may install one")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
 
 
 def command(*arguments: object) -> list[str]:

@@ -6,7 +6,6 @@ there is none these tests are skipped, and say so.
 
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,20 +16,8 @@ from narrows.runs import RunFolder
 
 from .conftest import small
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LINE = "getComputedStyle(document.querySelector('svg path.line')).stroke"
 sync_api = pytest.importorskip("playwright.sync_api", reason="no browser tests: playwright is not installed")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["sync_api.Browser"]:
-    path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if path is None:
-        pytest.skip(f"no browser tests: none of {', '.join(BROWSERS)} is on the PATH; `make browser` may install one")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

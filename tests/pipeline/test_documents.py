@@ -109,7 +109,7 @@ def test_the_commands_that_are_shown_exist(path):
 
 
 def test_the_options_that_sentences_name_exist(capsys):
-    commands = "train front resume show watch reproduce encode sample evaluate export"
+    commands = "train front resume show watch reproduce encode sample evaluate explore export"
     for command in (*commands.split(), "data get"):
         assert main([*command.split(), "--help"]) == 0
     known = set(re.findall(r"--[a-z][\w-]*", capsys.readouterr().out))

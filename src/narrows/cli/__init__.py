@@ -4,7 +4,8 @@ Exit codes: 0 the run ended (whether or not tau was met: the answer says so), 1 
 be used (one line says what, where and what to do), 128 + signal when a run was stopped by one.
 
 `program.py` has the program and its exit codes, `training.py` the commands that train and show, `reports.py` the pages,
-`sets.py` those about data, `experiments.py` the paper's experiments, `using.py` what a trained model is for.
+`exploring.py` the local page with sliders, `sets.py` those about data, `experiments.py` the paper's experiments,
+`using.py` what a trained model is for.
 """
 
 from narrows.cli.program import main as main

@@ -21,6 +21,7 @@ promise allows; they are cut out of the model that is saved.
     narrows watch runs/my-1                   the curves of a run at work, from another terminal
     narrows show runs/my-1                    the answer again
     narrows report runs/my-1 [runs/my-2 ...]  everything as one page; of several, a comparison
+    narrows explore runs/my-1                 sliders for its dimensions, on a local page
     narrows resume runs/my-1                  go on after an interruption
 """
 

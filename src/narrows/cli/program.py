@@ -11,12 +11,12 @@ from cyclopts import CycloptsError
 from cyclopts.config import Dict
 
 from narrows.allocator import keep_memory
-from narrows.cli import evaluating, experiments, reports, sets, training, using, watching  # noqa: F401  (they add commands)
+from narrows.cli import evaluating, experiments, exploring, reports, sets, training, using, watching  # noqa: F401
 from narrows.cli.app import app
 from narrows.errors import NarrowsError
 from narrows.training.config import COUNTS, PROMISES, read_config_file
 
-WHOLE = (*COUNTS, "seed", "split_seed", "seeds", "jobs", "count", "samples", "components")
+WHOLE = (*COUNTS, "seed", "split_seed", "seeds", "jobs", "count", "samples", "components", "port")
 """Options that take whole numbers."""
 
 

@@ -131,19 +131,23 @@ def traverse(trained: Trained, seen: HeldOutEvidence | None, result: Result | No
     """Lead each dimension through its range, at most 64 of them; without test inputs, around the mean code."""
     n = trained.model.n
     if seen is not None:
-        low, high = seen.ranges
-        start = seen.start
-    elif result is not None:
-        mean, std = (np.array([getattr(d, name) for d in result.dimensions]) for name in ("mean", "std"))
-        low, high, start = mean - NORMAL_99 * std, mean + NORMAL_99 * std, mean
+        (low, high), start = seen.ranges, seen.start
     else:
-        low, high, start = np.full(n, -NORMAL_99), np.full(n, NORMAL_99), np.zeros(n)
+        low, high, start = assumed_ranges(n, result)
     made = []
     for j in range(min(n, TRAVERSED)):
         codes = np.repeat(start[None].astype(np.float32), POSITIONS, axis=0)
         codes[:, j] = np.linspace(low[j], high[j], POSITIONS)
         made.append(Traversal(j, codes[:, j], layout(trained.model.decode(torch.from_numpy(codes)))))
     return made
+
+
+def assumed_ranges(n: int, result: Result | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return low, high and start, (n,) each, without test inputs: by each dimension's mean and deviation."""
+    if result is None:
+        return np.full(n, -NORMAL_99), np.full(n, NORMAL_99), np.zeros(n)
+    mean, std = (np.array([getattr(d, name) for d in result.dimensions]) for name in ("mean", "std"))
+    return mean - NORMAL_99 * std, mean + NORMAL_99 * std, mean
 
 
 @torch.no_grad()

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
+FORMATS = ("PNG", "JPEG", "WEBP")
+"""The same, as Pillow calls them."""
 SMALLEST, LARGEST = 1, 256
 
 _VERSION = 1  # a change of the rules above needs a new one
@@ -76,7 +78,7 @@ def load_images(
         read=lambda numbers: [os.path.join(root, paths[i]) for i in numbers],
         name=lambda i: _printable(os.path.join(folder, paths[i])),
         remedy="repair or remove it; --skip-broken leaves such files out (skip_broken=True in Python)",
-        formats=("PNG", "JPEG", "WEBP"),
+        formats=FORMATS,
     )
     key = hashlib.sha256(repr((_VERSION, root, files, size, skip_broken)).encode()).hexdigest()[:24]
     array, skipped, where = cached_pictures(pictures, f"images-{key}", size, skip_broken, progress)
@@ -194,7 +196,7 @@ def _row(
     """Read the headers and return the (H, W, C) all images come to."""
 
     def headers(numbers: range) -> list[tuple[int, int, int] | str]:
-        return [_opened(file, pictures.formats, _header) for file in pictures.read(numbers)]
+        return [opened(file, pictures.formats, _header) for file in pictures.read(numbers)]
 
     first: dict[tuple[int, int], int] = {}  # (H, W): the first image of that size
     channels = 0
@@ -236,7 +238,7 @@ def _decode(
     """Yield the pixels, (up to _CHUNK, *row) at a time. Broken ones are named in `skipped`; None: they raise."""
 
     def pixels(numbers: range) -> list[np.ndarray | str]:
-        return [_opened(file, pictures.formats, lambda i: to_array(i, size, row[2])) for file in pictures.read(numbers)]
+        return [opened(file, pictures.formats, lambda i: to_array(i, size, row[2])) for file in pictures.read(numbers)]
 
     any_good = False
     for start in range(0, pictures.count, _CHUNK):
@@ -273,7 +275,7 @@ def _parallel(work: Callable[[range], _R], numbers: range) -> Iterator[tuple[ran
         pool.shutdown(cancel_futures=True)
 
 
-def _opened(file: str | BinaryIO, formats: Iterable[str], work: "Callable[[Picture], _T]") -> _T | str:
+def opened(file: str | BinaryIO, formats: Iterable[str], work: "Callable[[Picture], _T]") -> _T | str:
     """Return what `work` makes of the image, or in a few words why it is broken."""
     from PIL import Image, UnidentifiedImageError
 

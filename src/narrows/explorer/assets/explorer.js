@@ -1,0 +1,306 @@
+/* The explorer's page: sliders to codes, codes to pictures.
+
+   Every question is a POST to this page's own address (answers.py says what may be asked). While one decoding is under
+   way the newest position of the sliders waits and all older ones are forgotten, so that dragging never lags behind. */
+"use strict";
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const facts = JSON.parse($("facts").textContent);
+  const state = { model: 0, about: facts.first, code: [], off: new Set(), input: null, home: null, other: null, ends: null };
+  const SVG = "http://www.w3.org/2000/svg";
+
+  const number = (value, digits = 4) => (value === null || value === undefined ? "–" : `${+value.toPrecision(digits)}`);
+  const make = (name, parent, text, attributes = {}) => {
+    const node = document.createElement(name);
+    if (text) node.textContent = text;
+    for (const key in attributes) node.setAttribute(key, attributes[key]);
+    if (parent) parent.appendChild(node);
+    return node;
+  };
+  const say = (text) => {
+    $("message").textContent = text;
+    $("message").hidden = !text;
+  };
+  const complain = (error) => {
+    if (!(error instanceof Outdated)) say(error.message);
+  };
+
+  async function post(name, body, type) {
+    let answer;
+    try {
+      const response = await fetch(name, { method: "POST", headers: { "Content-Type": type }, body });
+      answer = await response.json();
+    } catch {
+      throw new Error("No answer. Is `narrows explore` still running?");
+    }
+    if (answer.error && typeof answer.error === "string") throw new Error(answer.error);
+    return answer;
+  }
+  class Outdated extends Error {}
+  const ask = async (name, question) => {
+    const { model } = state;
+    const answer = await post(name, JSON.stringify({ model, off: [...state.off], ...question }), "application/json");
+    if (state.model !== model) throw new Outdated(); // the model was changed meanwhile
+    return answer;
+  };
+
+  /* One at a time; of those that wait only the newest is done. */
+  const latest = (work) => {
+    let busy = false, waiting = null;
+    return async (...words) => {
+      waiting = words;
+      if (busy) return;
+      busy = true;
+      while (waiting) {
+        const now = waiting;
+        waiting = null;
+        await work(...now).catch(complain);
+      }
+      busy = false;
+    };
+  };
+  const guarded = (work) => async (...words) => {
+    try {
+      say("");
+      await work(...words);
+    } catch (error) {
+      complain(error);
+    }
+  };
+
+  function picture(image, source, about) {
+    image.hidden = !source;
+    if (source) image.src = source;
+    if (about) image.alt = about;
+  }
+  const shown = (key) => $(key).querySelector("img");
+
+  /* Vectors: a table of named columns, or both lines. */
+  const vector = { input: null, decoded: null };
+  function drawVector() {
+    if ($("columns")) drawColumns();
+    else drawProfile();
+  }
+  function drawColumns() {
+    const body = $("columns");
+    if (!body.children.length)
+      for (const name of facts.columns) {
+        const row = make("tr", body);
+        make("th", row, name, { scope: "row" });
+        make("td", row, "", { class: "number" });
+        make("td", row, "", { class: "number" });
+        const cell = make("div", make("td", row, "", { class: "place", "aria-hidden": "true" }));
+        make("span", cell);
+        make("i", cell);
+      }
+    facts.columns.forEach((_, i) => {
+      const [, given, made, place] = body.children[i].children, range = facts.ranges[i];
+      const x = vector.input ? vector.input[i] : null, y = vector.decoded ? vector.decoded[i] : null;
+      given.textContent = number(x);
+      made.textContent = number(y);
+      const at = (value) => (range && range[1] > range[0] ? Math.max(0, Math.min(1, (value - range[0]) / (range[1] - range[0]))) : 0);
+      const [bar, mark] = place.firstChild.children;
+      bar.style.width = y === null ? "0" : `${100 * at(y)}%`;
+      mark.hidden = x === null || !range;
+      mark.style.left = `${100 * at(x ?? 0)}%`;
+    });
+  }
+  function drawProfile() {
+    const known = [...facts.ranges.flat(), ...(vector.decoded || []), ...(vector.input || [])].filter((v) => v !== null);
+    const low = Math.min(...known), high = Math.max(...known), span = high - low || 1, svg = $("profile");
+    svg.setAttribute("viewBox", "0 0 1000 100");
+    svg.setAttribute("preserveAspectRatio", "none");
+    svg.setAttribute("aria-label", "The input's values and the decoded ones");
+    svg.replaceChildren();
+    for (const [values, colour] of [[vector.input, "c6"], [vector.decoded, "c0"]]) {
+      if (!values) continue;
+      const line = document.createElementNS(SVG, "polyline"), last = Math.max(1, values.length - 1);
+      const points = values.map((v, i) => `${(1000 * i) / last},${96 - (92 * ((v ?? low) - low)) / span}`);
+      line.setAttribute("class", `line ${colour}`);
+      line.setAttribute("points", points.join(" "));
+      svg.appendChild(line);
+    }
+    $("top").textContent = number(high, 3);
+    $("bottom").textContent = number(low, 3);
+  }
+
+  const decode = latest(async (started) => {
+    const answer = await ask("decode", { code: state.code, input: state.input });
+    if (facts.image) {
+      const image = shown("decoded");
+      picture(image, answer.picture, "What the sliders decode to");
+      picture(shown("difference"), answer.difference, "Difference between decoded and input");
+      await image.decode();
+    } else {
+      vector.decoded = answer.values;
+      drawVector();
+    }
+    $("one").textContent = number(answer.error);
+    $("one-word").textContent = state.home ? `${number(state.home.error)} from its own code` : "choose an input";
+    if (started) {
+      performance.clearMeasures("shown");
+      performance.measure("shown", { start: started, end: performance.now() });
+    }
+    document.documentElement.classList.add("ready");
+  });
+
+  const check = latest(async () => {
+    if (!state.about.checked) return;
+    const answer = await ask("check", {}), { tau, mean, checked } = state.about;
+    const bound = tau === null ? "" : `; τ is ${number(tau, 6)}`;
+    $("many").textContent = number(answer.mean);
+    $("many-word").textContent =
+      (state.off.size ? `${number(mean)} with all dimensions` : `${checked} of them, all dimensions on`) + bound;
+  });
+
+  /* Sliders */
+  function buildSliders() {
+    const list = $("sliders");
+    list.replaceChildren();
+    if (!state.about.sliders.length) make("li", list, "No dimension is left: everything is decoded to the same.");
+    state.about.sliders.forEach((one, i) => {
+      const item = make("li", list), name = `Dimension ${i + 1}`;
+      make("input", item, "", { type: "checkbox", checked: "", id: `on-${i}`, "aria-label": `${name} on`, autocomplete: "off" });
+      make("label", item, name, { for: `z-${i}` });
+      make("small", item, one.cost === null ? `gate ${one.gate}` : `gate ${one.gate}, cost ${number(one.cost, 3)}`);
+      const row = make("div", item, "", { class: "row" });
+      make("input", row, "", { type: "range", id: `z-${i}`, step: "any", autocomplete: "off" });
+      make("output", row, "", { for: `z-${i}`, id: `value-${i}` });
+      range(i, one.start);
+      $(`z-${i}`).addEventListener("input", (event) => {
+        const started = performance.now();
+        state.code[i] = +event.target.value;
+        $(`value-${i}`).textContent = state.code[i].toFixed(2);
+        decode(started);
+      });
+      $(`z-${i}`).addEventListener("keydown", (event) => {
+        const sign = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 }[event.key];
+        if (!sign || event.ctrlKey || event.metaKey || event.altKey) return;
+        event.preventDefault(); // with step "any" browsers differ in how far an arrow goes
+        const slider = event.target;
+        slider.value = +slider.value + (sign * (one.high - one.low)) / (event.shiftKey ? 10 : 50);
+        slider.dispatchEvent(new Event("input"));
+      });
+      $(`on-${i}`).addEventListener("change", (event) => toggle(i, event.target.checked));
+    });
+  }
+  /* An input's code may lie beyond the percentiles: the slider grows. */
+  function range(i, value) {
+    const { low, high } = state.about.sliders[i], slider = $(`z-${i}`), least = high > low ? 0 : 1;
+    slider.min = Math.min(low - least, value);
+    slider.max = Math.max(high + least, value);
+    slider.value = value;
+    state.code[i] = value;
+    $(`value-${i}`).textContent = value.toFixed(2);
+  }
+  function toggle(i, on) {
+    if (on) state.off.delete(i);
+    else state.off.add(i);
+    $(`on-${i}`).checked = on;
+    $(`z-${i}`).disabled = !on;
+    $(`on-${i}`).closest("li").classList.toggle("off", !on);
+    decode();
+    check();
+    if (state.ends) guarded(join)();
+  }
+  function setCode(code, started) {
+    code.forEach((value, i) => range(i, value));
+    decode(started);
+  }
+
+  /* Inputs */
+  const title = (name) => {
+    const [kind, place] = name.split("-");
+    return kind === "test" ? `Test input ${(+place + 1).toLocaleString("en")} of ${facts.inputs.toLocaleString("en")}` : null;
+  };
+  async function choose(key, name, told) {
+    const answer = await ask("input", { input: name }), about = told || title(name) || $(`${key}-title`).textContent;
+    state[key] = name;
+    $(`${key}-title`).textContent = about;
+    if (facts.image) picture(shown(key), answer.picture, about);
+    if (key === "input") {
+      state.home = answer;
+      if (!facts.image) vector.input = answer.values;
+      setCode(answer.code);
+    }
+    await join();
+  }
+  async function join() {
+    if (!$("way")) return;
+    state.ends = null;
+    $("way").value = 0;
+    $("way-value").textContent = "0%";
+    $("way").disabled = !(state.input && state.other);
+    if ($("way").disabled) return;
+    const answer = await ask("between", { inputs: [state.input, state.other] });
+    state.ends = answer.codes;
+    if (facts.image) picture($("strip"), answer.strip);
+  }
+  function neighbour(key, which) {
+    const [kind, place] = (state[key] || "").split("-"), now = kind === "test" ? +place : which === "next" ? -1 : 0;
+    if (which === "random") return `test-${Math.floor(Math.random() * facts.inputs)}`;
+    return `test-${(now + (which === "next" ? 1 : facts.inputs - 1)) % facts.inputs}`;
+  }
+  const chosen = { input: latest(guarded((name) => choose("input", name))), other: latest(guarded((name) => choose("other", name))) };
+  for (const button of document.querySelectorAll("[data-choose]")) {
+    const { choose: key, which } = button.dataset;
+    button.addEventListener("click", () => chosen[key](neighbour(key, which)));
+  }
+  for (const field of document.querySelectorAll("[data-upload]"))
+    field.addEventListener("change", guarded(async () => {
+      const [file] = field.files, key = field.dataset.upload;
+      if (!file) return;
+      try {
+        if (file.size > facts.most) {
+          const [size, most] = [file.size, facts.most].map((bytes) => bytes.toLocaleString("en"));
+          throw new Error(`${file.name} has ${size} bytes; at most ${most} are taken: make it smaller`);
+        }
+        const made = await post("upload", file, "application/octet-stream");
+        await choose(key, made.input, `${file.name}: ${made.told}`);
+      } finally {
+        field.value = ""; // the same file may be chosen again
+      }
+    }));
+
+  /* The rest */
+  $("back").addEventListener("click", () => setCode(state.home ? state.home.code : state.about.sliders.map((s) => s.start)));
+  $("all-on").addEventListener("click", () => {
+    for (const i of [...state.off]) toggle(i, true);
+  });
+  if ($("way"))
+    $("way").addEventListener("input", (event) => {
+      if (!state.ends) return;
+      const started = performance.now(), at = +event.target.value, [first, last] = state.ends;
+      $("way-value").textContent = `${Math.round(100 * at)}%`;
+      setCode(first.map((value, i) => (1 - at) * value + at * last[i]), started);
+    });
+
+  function describe() {
+    $("headline").textContent = state.about.headline;
+    if ($("tau")) {
+      const tau = facts.taus[state.model], text = `${number(tau, 6)}: ${state.about.sliders.length} dimensions`;
+      $("tau-value").textContent = text;
+      $("tau").setAttribute("aria-valuetext", text);
+    }
+  }
+  const swap = latest(async (place) => {
+    say("");
+    const about = await ask("model", { model: place });
+    Object.assign(state, { model: place, about, code: [], ends: null });
+    state.off.clear();
+    describe();
+    buildSliders();
+    check();
+    if (state.input) await choose("input", state.input);
+    else decode();
+  });
+  if ($("tau")) {
+    $("tau").value = 0;
+    $("tau").addEventListener("input", (event) => swap(+event.target.value));
+  }
+  describe();
+  buildSliders();
+  check();
+  if (facts.inputs) chosen.input("test-0");
+  else decode();
+})();

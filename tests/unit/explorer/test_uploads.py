@@ -1,0 +1,92 @@
+"""Pictures that users bring: those of the loader's formats become inputs, all else gets a sentence."""
+
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from narrows.errors import NarrowsError
+from narrows.explorer.uploads import MOST_BYTES, read_upload
+
+GREY = (1, 16, 16)
+
+
+def encoded(array: np.ndarray, kind: str = "PNG", mode: str | None = None) -> bytes:
+    file = io.BytesIO()
+    image = Image.fromarray(array)
+    (image.convert(mode) if mode else image).save(file, kind)
+    return file.getvalue()
+
+
+@pytest.fixture
+def bytes_of_noise() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (16, 16), np.uint8)
+
+
+def test_a_picture_of_the_right_size_comes_out_as_it_is(bytes_of_noise):
+    x, told = read_upload(encoded(bytes_of_noise), GREY, 0.0, 1.0)
+    assert x.shape == (1, *GREY)
+    assert torch.equal(x[0, 0], torch.from_numpy(bytes_of_noise) / 255)
+    assert told == "16 x 16 pixels"
+
+
+def test_black_and_white_are_the_datas_own(bytes_of_noise):
+    x, _ = read_upload(encoded(bytes_of_noise), GREY, -2.0, 3.0)
+    np.testing.assert_allclose(x[0, 0], bytes_of_noise / 255 * 5 - 2, atol=1e-5)
+
+
+def test_colour_size_and_transparency_are_brought_to_the_runs_own_and_told():
+    photo = np.zeros((40, 60, 3), np.uint8)
+    photo[:, 4:56] = (255, 0, 0)  # of the width, 10 to 50 are left
+    x, told = read_upload(encoded(photo), (3, 16, 16), 0.0, 1.0)
+    assert torch.equal(x.mean((2, 3)).round(decimals=3), torch.tensor([[1.0, 0.0, 0.0]]))
+    assert told == "60 x 40 pixels; scaled to 16 x 16, the centre cut out"
+    x, told = read_upload(encoded(photo[:, 10:50], mode="RGBA"), GREY, 0.0, 1.0)
+    assert x.shape == (1, *GREY)
+    assert told == "40 x 40 pixels; scaled to 16 x 16; colour made grey; laid over black"
+    x, told = read_upload(encoded(photo[:, :, 0], "JPEG"), (3, 16, 16), 0.0, 1.0)
+    assert x.shape == (1, 3, 16, 16)
+    assert told.endswith("grey made colour")
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG that says it is large and has next to nothing in it."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    start = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + start + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "this file is empty"),
+        (b"no picture at all", "it is not one of PNG, JPEG, WEBP"),
+        (b"\0" * (MOST_BYTES + 1), "this file has 20,000,001 bytes; at most 20,000,000 are taken"),
+        (encoded(np.zeros((4, 4), np.uint8), "GIF"), "it is not one of PNG, JPEG, WEBP"),
+        (encoded(np.zeros((4, 4), np.uint8), "BMP"), "it is not one of PNG, JPEG, WEBP"),
+        (encoded(np.arange(10_000, dtype=np.uint8).reshape(100, 100))[:200], "cannot be used as a picture"),
+        (png_header(8_000, 6_000), "it has 48,000,000 pixels, and at most 40,000,000 are taken"),
+        (png_header(10_000, 10_000), "it has 100,000,000 pixels, and at most"),
+        (png_header(60_000, 60_000), "cannot be used as a picture: .*exceeds limit"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "it is not one of"),
+    ],
+    ids=["empty", "text", "bytes", "gif", "bmp", "cut", "pixels", "warned", "bomb", "svg"],
+)
+def test_what_cannot_be_used_gets_one_sentence(content, message):
+    with pytest.raises(NarrowsError, match=message) as caught:
+        read_upload(content, GREY, 0.0, 1.0)
+    assert "\n" not in str(caught.value)
+
+
+def test_runs_that_no_picture_fits_say_so(bytes_of_noise):
+    with pytest.raises(NarrowsError, match="about vectors"):
+        read_upload(encoded(bytes_of_noise), (10,), 0.0, 1.0)
+    with pytest.raises(NarrowsError, match="have 4 channels"):
+        read_upload(encoded(bytes_of_noise), (4, 16, 16), 0.0, 1.0)
