@@ -98,12 +98,8 @@ def test_tau_that_cannot_be_reached_is_said_plainly_and_the_last_model_saved(ima
 
 def test_a_constant_set_trains_and_meets_tau(tmp_path):
     np.save(tmp_path / "flat.npy", np.full((200, 6), 0.25, np.float32))
-    assert (
-        main(
-            ["train", str(tmp_path / "flat.npy"), "--tau", "0.1", "--steps", "40", "--out", str(tmp_path / "r"), *SMALL]
-        )
-        == 0
-    )
+    settings = ["--tau", "0.1", "--steps", "400", *SMALL]
+    assert main(["train", str(tmp_path / "flat.npy"), "--out", str(tmp_path / "r"), *settings]) == 0
     assert RunFolder(tmp_path / "r").read_result().met
 
 

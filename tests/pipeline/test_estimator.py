@@ -2,9 +2,7 @@
 
 import io
 import pickle
-import re
 import warnings
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -99,14 +97,6 @@ def test_samples_from_what_the_codes_are_like(fitted, kind):
     assert fitted.transform(samples)[:, 0].mean() > 0.5 > fitted.transform(fitted.sample(400, 1))[:, 0].mean()
     again = fitted.fit_sampler(some, kind, components=3, random_state=0)
     np.testing.assert_array_equal(samples, fitted.sample(400, random_state=1, sampler=again))
-
-
-def test_the_documents_lines_run(fitted):
-    text = (Path(__file__).parents[2] / "docs" / "samples.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    names = {"model": fitted, "x": curved() * 50 - 7}
-    exec(compile(code, "samples.md", "exec"), names)
-    assert names["new"].shape == (100, 12)
 
 
 def test_samplers_that_do_not_fit_are_refused(fitted):
