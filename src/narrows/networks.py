@@ -11,8 +11,8 @@ Images of any other size from 16 to 256 pixels a side, square or not, get as man
 sides down to 3 or 4 (a side that is there already is kept), with at most two stages of w channels, then 2w.
 
 An encoder block is convolution, leaky ReLU (0.02), BatchNorm; a decoder block is BatchNorm, nearest-neighbour
-upsampling by two, convolution, leaky ReLU (decision D8). Vectors get two hidden layers of 8w units on each side and a
-direct, linear path past them: what is linear needs no hidden layers, which few rows teach little (decision D17).
+upsampling by two, convolution, leaky ReLU (decision D8). Vectors get two hidden layers of 8w units on each side, and
+where rows are few a direct, linear path past them, which needs less to learn from (decision D17).
 
 The latent layer is linear on both sides (`encoder.head`, `decoder.stem`), so removing dimension j means removing two
 rows of the one and one column of the other: `narrowed(kept)` does that, and the output does not change.

@@ -32,6 +32,8 @@ RELATIVE_AIM = 0.95
 """The constraint holds the error at its bound; the certificate needs the whole interval within tau (decision D18)."""
 MOMENT_EXAMPLES = 20_000
 FINGERPRINT_EXAMPLES = 4_096
+FEW_ROWS = 5_000
+"""Vectors: below this, hidden layers learn too little to do without a linear path past them (decision D17)."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def make_model(config: TrainConfig, data: Data, measured: Moments, build: Build 
     assert config.n != "auto"
     shape = data.examples.shape
     output = "sigmoid" if data.values == "unit" and (data.is_image or config.error == "cross-entropy") else "linear"
-    direct = config.network == "mlp" and len(shape) == 1
+    direct = config.network == "mlp" and len(shape) == 1 and len(data.examples) < FEW_ROWS
     network = NetworkConfig(config.network, shape, config.n, config.width, output, direct)  # type: ignore[arg-type]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)

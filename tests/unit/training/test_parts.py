@@ -86,6 +86,16 @@ def test_the_initial_weights_depend_on_the_seed_alone():
     torch.set_rng_state(before)
 
 
+@pytest.mark.parametrize(("rows", "direct"), [(4_999, True), (5_000, False)])
+def test_few_rows_get_a_direct_path(rows, direct):
+    data = vectors(rows)
+    measured = moments(data.examples, np.arange(500))
+    model = make_model(resolve(TrainConfig(tau=1.0), data, measured), data, measured)
+    assert model.network.direct is direct
+    values = data.examples.shape[0]
+    assert model.decoder.stem.out_features == model.decoder.second.in_features + values * direct
+
+
 def test_a_checkpoint_round_trips_and_any_flipped_byte_is_found(tmp_path):
     state = {"step": 3, "tensor": torch.arange(5.0), "best": (1.5, 2)}
     path = save_checkpoint(tmp_path, 3, state)
