@@ -14,6 +14,7 @@ There is no `partial_fit`: which dimensions go is decided on all of the data, an
 import copy
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
@@ -30,6 +31,7 @@ from narrows.data import from_array, split, thinned
 from narrows.data.arrays import CHANNELS
 from narrows.errors import NarrowsError
 from narrows.model import VAE, standard_normal
+from narrows.networks import build
 from narrows.runs import MetricRow, Result
 from narrows.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fit_sampler
 from narrows.training.config import TrainConfig
@@ -139,13 +141,14 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         try:
             data = from_array(centred, "any", name="X")
             config = self._config(len(split(data).train), None if before is None else before.n)
-            build = self.network if callable(self.network) else None
-            trainer = MemoryTrainer(config, data, _Lines() if self.verbose else Display(), build)
+            trainer = MemoryTrainer(config, data, _Lines() if self.verbose else Display(), self._build(before))
             result, model, rows = trainer.fit(before)
         except NarrowsError as error:
             raise ValueError(_in_parameters(str(error))) from error
         if x.ndim == 2:
             model.scaling = model.scaling.in_units(torch.from_numpy(mean), torch.ones(len(mean), dtype=torch.float64))
+        if before is not None and before.network is not None:
+            model.network = replace(before.network, n=model.n)
         validate_data(self, X, skip_check_array=True)  # from here on the estimator is the new one, not before
         self.model_ = model
         self.result_ = result
@@ -169,6 +172,15 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if self.shape_ != x.shape[1:]:
             raise ValueError(f"warm_start: the model is for examples of shape {self.shape_}; these are {x.shape[1:]}")
         return model
+
+    def _build(self, before: VAE | None) -> Build | None:
+        """Return what makes the networks: the user's, or those of the model to go on with, however many rows come."""
+        if callable(self.network):
+            return self.network
+        network = None if before is None else before.network
+        if network is None or self.network not in ("auto", network.kind):
+            return None
+        return lambda shape, n: build(replace(network, n=n, width=int(self.width)))[:2]
 
     def _warn(self, result: Result) -> None:
         """Say so where the answer is not what the user asked for."""

@@ -1,5 +1,6 @@
 """NarrowVAE among scikit-learn's own: its checks, pipelines, searches, copies; and an answer that is known."""
 
+import dataclasses
 import io
 import pickle
 import warnings
@@ -300,3 +301,15 @@ def test_bad_data(fitted):
         fitted.inverse_transform(np.zeros((4, 3)))
     with pytest.raises(ValueError, match="n_samples must be a whole number from 1 on; it is 0"):
         fitted.sample(0)
+
+
+def test_a_warm_start_with_many_more_rows_keeps_its_networks():
+    """Few rows get a direct path and many do not, but a model that goes on keeps what it has."""
+    rng = np.random.default_rng(0)
+    x = rng.random((5_200, 3)) @ rng.random((3, 8))
+    model = NarrowVAE(max_steps=30, width=2, random_state=0, warm_start=True, device="cpu")
+    few = model.fit(x[:400]).model_.network
+    many = model.fit(x).model_.network
+    assert model.fit(x).model_.network == many
+    assert few.direct
+    assert many == dataclasses.replace(few, n=model.n_components_)

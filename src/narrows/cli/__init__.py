@@ -5,7 +5,7 @@ be used (one line says what, where and what to do), 128 + signal when a run was 
 
 `program.py` has the program and its exit codes, `training.py` the commands that train and show, `reports.py` the pages,
 `exploring.py` the local page with sliders, `sets.py` those about data, `experiments.py` the paper's experiments,
-`using.py` what a trained model is for.
+`using.py` and `evaluating.py` what a trained model is for and how good it is, `watching.py` a run at work.
 """
 
 from narrows.cli.program import main as main

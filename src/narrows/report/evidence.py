@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from narrows.data import Data, split
+from narrows.data import Data, split, thinned
 from narrows.model import standard_normal
 from narrows.objective import ERRORS
 from narrows.runs import Result
@@ -105,7 +105,7 @@ def look_at(trained: Trained, data: Data, split_seed: int) -> HeldOutEvidence:
 def evenly_spaced(index: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return at most 1,000 of the inputs, fewer if they are large."""
     most = int(np.clip(VALUES // int(np.prod(shape)), LEAST_INPUTS, MOST_INPUTS))
-    return index[np.unique(np.linspace(0, len(index) - 1, min(most, len(index))).round().astype(int))]
+    return thinned(index, most)
 
 
 def unit_of(trained: Trained) -> Tensor | float:
