@@ -159,10 +159,14 @@ def of_a_run(trained: Trained, why: str) -> TrainConfig:
 
 def promised_error(trained: Trained) -> Error:
     """Return the error that the run's promise is about, for examples in the user's units."""
-    error = ERRORS[trained.about.get("error", "squared")]
-    units = trained.about.get("units")
-    unit = 1.0 if units is None else torch.tensor(units["unit"], dtype=torch.float64)
+    error, unit = ERRORS[trained.about.get("error", "squared")], unit_of(trained)
     return lambda x, y: error(x / unit, y / unit)
+
+
+def unit_of(trained: Trained) -> Tensor | float:
+    """Return the units in which a table's errors are counted."""
+    units = trained.about.get("units")
+    return 1.0 if units is None else torch.tensor(units["unit"], dtype=torch.float64)
 
 
 def check_target(path: Path) -> None:

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from narrows.data import Data, split, thinned
 from narrows.model import standard_normal
 from narrows.objective import ERRORS
 from narrows.runs import Result
-from narrows.using import ROWS, Trained, layout
+from narrows.using import ROWS, Trained, layout, unit_of
 
 MOST_INPUTS, LEAST_INPUTS = 1_000, 100
 VALUES = 4_096_000
@@ -106,12 +105,6 @@ def evenly_spaced(index: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return at most 1,000 of the inputs, fewer if they are large."""
     most = int(np.clip(VALUES // int(np.prod(shape)), LEAST_INPUTS, MOST_INPUTS))
     return thinned(index, most)
-
-
-def unit_of(trained: Trained) -> Tensor | float:
-    """Return the units in which a table's errors are counted."""
-    units = trained.about.get("units")
-    return 1.0 if units is None else torch.tensor(units["unit"], dtype=torch.float64)
 
 
 @dataclass(frozen=True)
