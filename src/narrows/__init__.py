@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from narrows.model import save_model as save_model
     from narrows.networks import NetworkConfig as NetworkConfig
     from narrows.own import OwnVAE as OwnVAE
+    from narrows.report.run_page import write_report as write_report
     from narrows.runs import Result as Result
     from narrows.runs import RunFolder as RunFolder
     from narrows.sampling import Sampler as Sampler
@@ -96,6 +97,7 @@ _HOMES = {
     "narrows.model": ("VAE", "GatedVAE", "gated_vae", "load_model", "read_description", "save_model"),
     "narrows.networks": ("NetworkConfig",),
     "narrows.own": ("OwnVAE",),
+    "narrows.report.run_page": ("write_report",),
     "narrows.runs": ("Result", "RunFolder"),
     "narrows.sampling": ("Sampler",),
     "narrows.sharing": ("Pretrained",),

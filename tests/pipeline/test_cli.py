@@ -225,6 +225,11 @@ BAD_INPUT = {
         "--error cross-entropy needs values in [0, 1]",
     ),
     "an estimator without sampling": (lambda t: ["--estimator", "disarm"], "--estimator disarm is for --recipe paper"),
+    "patience with the paper's recipe": (
+        lambda t: ["--recipe", "paper", "--patience", "2"],
+        "--patience is not for --recipe paper",
+    ),
+    "data twice": (lambda t: ["mnist", "--data", "cars3d"], "the data are named twice, mnist and cars3d"),
     "patience": (lambda t: ["--patience", "0"], "--patience must be a number above 0"),
     "n zero": (lambda t: ["--n", "0"], "--n must be at least 1; it is 0"),
     "half a dimension": (lambda t: ["--n", "2.5"], "--n must be a whole number; it is 2.5"),

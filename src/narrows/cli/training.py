@@ -173,7 +173,11 @@ def show(run: Path, /, *, json: bool = False) -> int:
 
 
 def _with_data(settings: TrainConfig, data: str | None) -> TrainConfig:
-    return settings if data is None else replace(settings, data=data)
+    if data is None:
+        return settings
+    if settings.data not in (DEFAULTS.data, data):
+        raise NarrowsError(f"the data are named twice, {data} and {settings.data}; leave one out")
+    return replace(settings, data=data)
 
 
 def _tell(folder: RunFolder, data: "Data | None") -> None:

@@ -53,7 +53,7 @@ class TrainConfig:
     recipe: Literal["fast", "paper", "plain"] = "fast"
     """fast: gates close by their cost of removal; paper: Algorithm 1; plain: no gates, a VAE with n dimensions."""
     patience: float = 0.5
-    """fast: how long a closing may take to pay, as a share of the batches so far; more finds smaller models, later."""
+    """How long a closing may take to pay, as a share of the batches so far; more finds smaller models (not: paper)."""
     network: Literal["auto", "conv", "mlp"] = "auto"
     """auto: convolutions for images with sides of 16 to 256, fully connected for vectors and smaller images."""
     width: int = 32
@@ -124,6 +124,8 @@ def _check_promise(values: dict[str, Any]) -> None:
     if values["explained"] is not None and values["error"] != "squared":
         raise NarrowsError(f"--explained is about squared errors; give --tau for --error {values['error']}")
     if values["recipe"] == "paper":
+        if values["patience"] != TrainConfig.patience:
+            raise NarrowsError("--patience is not for --recipe paper, which trains for as many batches as --steps says")
         return
     for name, default in (("estimator", "arm"), ("gate_noise", "example")):
         if values[name] != default:
