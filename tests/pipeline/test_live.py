@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -183,6 +184,17 @@ def test_watch_says_when_a_run_was_killed(images, tmp_path):
 
 def as_number(text: str) -> int:
     return int(text.replace(",", ""))
+
+
+def test_watch_gives_the_cursor_back_when_it_is_terminated(ended, tmp_path):
+    folder = shutil.copytree(ended, tmp_path / "unfinished")
+    RunFolder(folder).result.unlink()
+    with terminal("watch", folder) as shown:
+        shown.read_until(lambda text: "Tolerance hits" in text)
+        shown.process.terminate()
+        shown.rest()
+        assert shown.process.wait(PATIENCE) == 128 + signal.SIGTERM
+        assert shown.seen.rindex(b"\x1b[?25h") > shown.seen.rindex(b"\x1b[?25l")
 
 
 def test_watch_in_a_pipe_prints_lines_and_ends_with_the_run(images, tmp_path):

@@ -3,9 +3,11 @@
 import os
 import re
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 
 from cyclopts import CycloptsError
 from cyclopts.config import Dict
@@ -21,10 +23,11 @@ WHOLE = (*COUNTS, "seed", "split_seed", "seeds", "jobs", "count", "samples", "co
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code. Only as a program, not when called, it sets up the allocator."""
+    """Run one command and return its exit code. As a program, not when called, it sets up allocator and signals."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
         keep_memory()
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         _refuse_fractions(tokens)
         _use_config_file(tokens)
@@ -37,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os._exit(2)
         return 2
     except KeyboardInterrupt:
-        return 130
+        return 128 + signal.SIGINT
     except BrokenPipeError:  # the reader of our output has gone; the results are in their files
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return 0
@@ -48,6 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from narrows.processes import leave_group
 
             leave_group()
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    """End at SIGTERM as at Ctrl-C, so that files and the terminal are left in order."""
+    sys.exit(128 + number)
 
 
 def _stopped(error: Exception) -> int:
