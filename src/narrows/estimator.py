@@ -15,7 +15,6 @@ import copy
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -32,6 +31,7 @@ from narrows.data.arrays import CHANNELS
 from narrows.errors import NarrowsError
 from narrows.model import VAE, standard_normal
 from narrows.networks import build
+from narrows.parameters import check_parameters, in_parameters, whole
 from narrows.runs import MetricRow, Result
 from narrows.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fit_sampler
 from narrows.training.config import TrainConfig
@@ -126,7 +126,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Train on `X` and find the number of dimensions."""
-        self._check_parameters()
+        check_parameters(self.get_params(deep=False))
         x = check_array(X, dtype=[np.float64, np.float32], allow_nd=True, ensure_min_samples=2, estimator=self)
         if x.ndim > 4:
             raise ValueError(f"X must hold rows (N, D) or images (N, H, W) or (N, H, W, C); its shape is {x.shape}")
@@ -144,7 +144,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             trainer = MemoryTrainer(config, data, _Lines() if self.verbose else Display(), self._build(before))
             result, model, rows = trainer.fit(before)
         except NarrowsError as error:
-            raise ValueError(_in_parameters(str(error))) from error
+            raise ValueError(in_parameters(str(error))) from error
         if x.ndim == 2:
             model.scaling = model.scaling.in_units(torch.from_numpy(mean), torch.ones(len(mean), dtype=torch.float64))
         if before is not None and before.network is not None:
@@ -230,7 +230,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     ) -> np.ndarray:
         """Return new examples, decoded from the prior, or from a sampler that `fit_sampler` made."""
         check_is_fitted(self)
-        _whole("n_samples", n_samples)
+        whole("n_samples", n_samples)
         state = check_random_state(random_state)
         if sampler is None:
             return self.inverse_transform(state.standard_normal((int(n_samples), self.n_components_)))
@@ -252,7 +252,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         It takes the data again, because the estimator keeps none; pass what it was fitted to.
         """
         x = self._examples(X)
-        _whole("components", components)
+        whole("components", components)
         state = check_random_state(random_state)
         generator = torch.Generator().manual_seed(int(state.randint(2**31 - 1)))
         codes = np.empty((min(len(x), MOST_CODES), self.n_components_))
@@ -262,7 +262,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         try:
             return fit_sampler(kind, codes, int(components), int(state.randint(2**31 - 1)))
         except NarrowsError as error:
-            raise ValueError(_in_parameters(str(error))) from error
+            raise ValueError(in_parameters(str(error))) from error
 
     @property
     def _n_features_out(self) -> int:
@@ -276,23 +276,6 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.three_d_array = True
         return tags
-
-    def _check_parameters(self) -> None:
-        for name in ("batch_size", "width"):
-            _whole(name, getattr(self, name))
-        for name in ("n_components", "max_steps"):
-            _whole(name, getattr(self, name), optional=True)
-        if self.tau is None:
-            _between("explained", self.explained, 1.0, "the share of the variance to keep")
-        else:
-            _between("tau", self.tau, float("inf"), "the squared error of one example")
-        choices = {"recipe": ("fast", "paper"), "device": ("auto", "cpu", "cuda", "mps")}
-        if not callable(self.network):
-            choices["network"] = ("auto", "mlp", "conv")
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                hint = " or a callable" if name == "network" else ""
-                raise ValueError(f"{name} must be one of {', '.join(known)}{hint}; it is {getattr(self, name)!r}")
 
     def _config(self, rows: int, start: int | None) -> TrainConfig:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -339,33 +322,11 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return {"rows": rows, "grey": rows[:, 0], "last": rows.movedim(1, -1), "first": rows}[self.layout_]
 
 
-def _in_parameters(text: str) -> str:
-    """Say an error of training in the estimator's parameters instead of the command line's options."""
-    for option, parameter in (("--batch", "batch_size"), ("--steps", "max_steps"), ("--n ", "n_components ")):
-        text = text.replace(option, parameter)
-    return text.replace("--", "")
-
-
 def _layout(shape: tuple[int, ...]) -> str:
     """Say how examples of this shape are laid out, by the rule of narrows.data.from_array."""
     if len(shape) == 3:
         return "last" if shape[-1] in CHANNELS else "first"
     return "rows" if len(shape) == 1 else "grey"
-
-
-def _whole(name: str, value: Any, optional: bool = False) -> None:
-    if value is None and optional:
-        return
-    if type(value) is bool or not isinstance(value, Integral) or value < 1:
-        none = " or None" if optional else ""
-        raise ValueError(f"{name} must be a whole number from 1 on{none}; it is {value!r}")
-
-
-def _between(name: str, value: Any, most: float, meaning: str) -> None:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not 0 < value < most:
-        rule = f"between 0 and {most:g}" if most < float("inf") else "a number above 0"
-        raise ValueError(f"{name} must be {rule}, {meaning}; it is {value!r}")
 
 
 class _Lines(Display):

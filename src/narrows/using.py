@@ -5,6 +5,7 @@ the data. Codes are the posterior's means, the dimension that says most first; i
 (N, H, W, C), in the unit they went in.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from narrows.data import ArrayExamples, Data, Examples, load, split
+from narrows.data.cache import write_array
 from narrows.data.progress import Progress, silent
 from narrows.data.sources import kind_of
 from narrows.errors import NarrowsError
@@ -116,6 +118,8 @@ def decode(trained: Trained, codes: np.ndarray, progress: Progress = silent) -> 
         raise NarrowsError(
             f"codes of {trained.path} are numbers, (N, {trained.model.n}); these are {codes.dtype} {codes.shape}"
         )
+    if not len(codes):
+        raise NarrowsError("there are no codes to decode: the file holds 0 rows")
     for start in range(0, len(codes), ROWS):
         rows = torch.tensor(codes[start : start + ROWS].astype(np.float32))
         if not torch.isfinite(rows).all():
@@ -179,21 +183,16 @@ def check_target(path: Path) -> None:
         raise NarrowsError(f"{path} is a folder; name a file")
 
 
-def write(path: Path, count: int, parts: Iterator[np.ndarray]) -> tuple[int, ...]:
-    """Write the parts of an array of `count` rows into one .npy file, whole or not at all; return its shape."""
+def write(path: Path, parts: Iterator[np.ndarray]) -> tuple[int, ...]:
+    """Write the parts of an array into one .npy file, whole or not at all; return its shape."""
     check_target(path)
     try:
         with atomic_file(path) as file:
             first = next(parts)
-            shape = (count, *first.shape[1:])
-            header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(file, header)
-            file.write(np.ascontiguousarray(first).data)
-            for part in parts:
-                file.write(np.ascontiguousarray(part).data)
+            count = write_array(file, first.shape[1:], first.dtype, itertools.chain([first], parts))
     except OSError as error:
         raise NarrowsError(f"cannot write {path}: {error.strerror}; choose another --out") from error
-    return shape
+    return (count, *first.shape[1:])
 
 
 def layout(x: Tensor) -> np.ndarray:

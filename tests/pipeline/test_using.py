@@ -193,6 +193,7 @@ def test_bad_input_gets_one_line(run, table, digits, tmp_path, capsys):
     (tmp_path / "full" / "mine.txt").write_text("mine")
     np.save(tmp_path / "codes.npy", np.zeros((3, 99)))
     np.save(tmp_path / "nan.npy", np.full((3, load_model(run / "model.safetensors").n), np.nan))
+    np.save(tmp_path / "none.npy", np.zeros((0, load_model(run / "model.safetensors").n)))
     (tmp_path / "noise.npy").write_bytes(b"noise")
     for words, expected in (
         (["encode", str(run), str(table / "t.csv"), "-o", "z.npy"], "holds text, not numbers"),
@@ -203,6 +204,7 @@ def test_bad_input_gets_one_line(run, table, digits, tmp_path, capsys):
         (["encode", str(run / "model.safetensors"), "-o", "z.npy"], "does not say where its data are; name the data"),
         (["decode", str(run), str(tmp_path / "codes.npy"), "-o", "x.npy"], "these are float64 (3, 99)"),
         (["decode", str(run), str(tmp_path / "nan.npy"), "-o", "x.npy"], "code 0 is not finite"),
+        (["decode", str(run), str(tmp_path / "none.npy"), "-o", "x.npy"], "there are no codes to decode"),
         (["decode", str(run), str(tmp_path / "noise.npy"), "-o", "x.npy"], "cannot read the codes"),
         (["sample", str(run), "--count", "0", "-o", "x.npy"], "--count must be at least 1; it is 0"),
         (["sample", str(run), "--seed", "99999999999999999999999", "-o", "x.npy"], "--seed must be between 0 and 2^63"),
@@ -218,7 +220,7 @@ def test_bad_input_gets_one_line(run, table, digits, tmp_path, capsys):
         assert expected in error
     assert (tmp_path / "full" / "mine.txt").read_text() == "mine"
     left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == ["codes.npy", "full", "nan.npy", "noise.npy"]
+    assert left == ["codes.npy", "full", "nan.npy", "noise.npy", "none.npy"]
 
 
 def test_without_onnx_the_install_line_is_told(run, tmp_path):

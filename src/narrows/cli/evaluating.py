@@ -1,5 +1,6 @@
 """evaluate."""
 
+from contextlib import closing
 from pathlib import Path
 
 from narrows.cli.app import app
@@ -32,11 +33,8 @@ def evaluate(
     from narrows.report.evaluation import evaluation_table
     from narrows.report.live import make_loading
 
-    loading = make_loading()
-    try:
+    with closing(make_loading()) as loading:
         found = evaluating.evaluate(run, against, samples, seed, components, progress=loading)
-    finally:
-        loading.close()
     path = write_evaluation(run, found)
     print(f"{evaluation_table(found)}\n\n{path}")
     return 0

@@ -1,6 +1,7 @@
 """explore."""
 
 import time
+from contextlib import closing
 from pathlib import Path
 
 from narrows.cli.app import app
@@ -35,12 +36,9 @@ def explore(run: Path, /, *, port: int = 0) -> int:
 
     torch.set_num_threads(1)  # decoding one example is too little to share
     with Server(port) as server:
-        loading = make_loading()
-        try:
+        with closing(make_loading()) as loading:
             explorer = open_explorer(run, loading)
             server.explore(explorer)
-        finally:
-            loading.close()
         with StopRequest() as stop:
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
             thread.start()

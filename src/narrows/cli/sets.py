@@ -1,5 +1,6 @@
 """data list, data get, data path."""
 
+from contextlib import closing
 from typing import Literal
 
 from cyclopts import App
@@ -36,11 +37,8 @@ def get(name: str, /, *, source: Literal["drawn", "official"] = "official") -> i
     from narrows.data import find_set, open_set
     from narrows.report.live import make_loading
 
-    loading = make_loading()
-    try:
+    with closing(make_loading()) as loading:
         data = open_set(find_set(name), source, loading)
-    finally:
-        loading.close()
     print(f"{data.name}: {len(data.examples):,} examples; {data.note}")
     return 0
 

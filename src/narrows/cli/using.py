@@ -1,5 +1,6 @@
 """encode, decode, reconstruct, sample, export."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -27,12 +28,10 @@ def encode(run: Path, data: str | None = None, /, *, out: Out) -> int:
     from narrows import using
     from narrows.report.live import make_loading
 
-    trained, loading = using.open_trained(run), make_loading()
-    try:
+    trained = using.open_trained(run)
+    with closing(make_loading()) as loading:
         read = using.open_data(trained, data, loading)
-        shape = using.write(out, len(read.examples), using.encode(trained, read, loading))
-    finally:
-        loading.close()
+        shape = using.write(out, using.encode(trained, read, loading))
     print(f"{shape[0]:,} codes of {shape[1]} numbers: {out}")
     return 0
 
@@ -55,16 +54,14 @@ def decode(run: Path, codes: Path, /, *, out: Out) -> int:
     from narrows import using
     from narrows.report.live import make_loading
 
-    trained, loading = using.open_trained(run), make_loading()
+    trained = using.open_trained(run)
     try:
         rows = np.load(codes, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no .npy file of numbers"
         raise NarrowsError(f"cannot read the codes {codes}: {reason}") from None
-    try:
-        shape = using.write(out, len(rows), using.decode(trained, rows, loading))
-    finally:
-        loading.close()
+    with closing(make_loading()) as loading:
+        shape = using.write(out, using.decode(trained, rows, loading))
     print(f"{shape[0]:,} examples of {'x'.join(map(str, shape[1:]))}: {out}")
     return 0
 
@@ -85,14 +82,12 @@ def reconstruct(run: Path, data: str | None = None, /, *, out: Out) -> int:
     from narrows import using
     from narrows.report.live import make_loading
 
-    trained, loading = using.open_trained(run), make_loading()
+    trained = using.open_trained(run)
     errors: list[float] = []
-    try:
+    with closing(make_loading()) as loading:
         read = using.open_data(trained, data, loading)
         made = using.reconstruct(trained, read, loading, lambda batch: errors.extend(batch.tolist()))
-        shape = using.write(out, len(read.examples), made)
-    finally:
-        loading.close()
+        shape = using.write(out, made)
     print(f"{shape[0]:,} reconstructions: {out}")
     error = f"{trained.about.get('error', 'squared')} error of one input"
     unit = ", in the columns' own standard deviations or ranges" if "units" in trained.about else ""
@@ -137,13 +132,11 @@ def sample(
         raise NarrowsError(f"--count must be at least 1; it is {count}")
     if not 0 <= seed < 2**63:
         raise NarrowsError(f"--seed must be between 0 and 2^63; it is {seed}")
-    trained, loading = using.open_trained(run), make_loading()
-    try:
+    trained = using.open_trained(run)
+    with closing(make_loading()) as loading:
         using.check_target(out)  # before a mixture is fitted for nothing
         drawn = using.make_sampler(trained, sampler, components, seed, loading)
-        shape = using.write(out, count, using.sample(trained, count, seed, loading, drawn))
-    finally:
-        loading.close()
+        shape = using.write(out, using.sample(trained, count, seed, loading, drawn))
     print(f"{shape[0]:,} samples of {'x'.join(map(str, shape[1:]))}: {out}")
     return 0
 

@@ -55,7 +55,7 @@ def cached_array(
         path.parent.mkdir(parents=True, exist_ok=True)
         _clear_away(path)
         with atomic_file(path) as file:
-            _write(file, row, np.dtype(dtype), chunks())
+            write_array(file, row, np.dtype(dtype), chunks())
         array = open_cached(path, row, np.dtype(dtype), count)
         if array is not None:
             return array, f"cached in {path}"
@@ -91,8 +91,8 @@ def open_cached(path: Path, row: tuple[int, ...], dtype: np.dtype, count: int | 
     return array if count is None or len(array) == count else None
 
 
-def _write(file: BinaryIO, row: tuple[int, ...], dtype: np.dtype, chunks: Iterable[np.ndarray]) -> None:
-    """Write an .npy file whose length is known only at the end: numpy's header leaves room for any count."""
+def write_array(file: BinaryIO, row: tuple[int, ...], dtype: np.dtype, chunks: Iterable[np.ndarray]) -> int:
+    """Write an .npy file and return its length, known only at the end: numpy's header leaves room for any count."""
     _write_header(file, (0, *row), dtype)
     start = file.tell()
     count = 0
@@ -104,6 +104,7 @@ def _write(file: BinaryIO, row: tuple[int, ...], dtype: np.dtype, chunks: Iterab
     file.seek(0)
     _write_header(file, (count, *row), dtype)
     assert file.tell() == start, "the header must not grow"
+    return count
 
 
 def _write_header(file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype) -> None:
