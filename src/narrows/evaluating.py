@@ -27,16 +27,13 @@ from narrows.features import Features, make_features
 from narrows.model import VAE
 from narrows.normals import Normal, fit_normal, frechet_distance
 from narrows.objective import kl_elements
-from narrows.runs import RunFolder
 from narrows.sampling import COMPONENTS, KINDS, MOST_CODES, Sampler, check_sampler, fit_sampler, posterior_samples
-from narrows.training.checkpoint import list_checkpoints, read_checkpoint
 from narrows.training.config import TrainConfig
 from narrows.training.evaluate import describe_dimensions
 from narrows.training.evaluate import evaluate as measure_error
 from narrows.training.loop import TEST_NOISE
-from narrows.training.setup import column_scaling, fingerprint
-from narrows.training.units import in_own_units
-from narrows.using import ROWS, Trained, exact, of_a_run, open_data, open_trained, promised_error
+from narrows.training.setup import fingerprint
+from narrows.using import ROWS, Trained, check_unchanged, exact, of_a_run, open_data, open_trained, promised_error
 
 SAMPLES = 5_000
 READING = ("data", "source", "image_size", "skip_broken", "columns", "values")
@@ -64,13 +61,15 @@ def evaluate(
         raise NarrowsError(f"--seed must be between 0 and 2^63; it is {seed}")
     first, second = _open(run), None if against is None else _open(against)
     given = data is not None
-    data = data or open_data(first, progress=progress)
+    if data is None:
+        data = open_data(first, progress=progress)
+    else:
+        check_unchanged(first, data)
     seed_of_split = _config(first).split_seed
     splits, mark = split(data, seed_of_split), fingerprint(data)
-    _check_unchanged(first, data, splits)
     if second is not None:
         _check_same(first, second, None if given else mark, progress)
-        _check_unchanged(second, data, splits)
+        check_unchanged(second, data)
     examples, codes = exact(data), min(len(splits.train), MOST_CODES)
     features = make_features(data, examples, splits, f"{mark} {seed_of_split}", seed, progress)
     bench = Bench(examples, splits, features, samples, seed, max(1, min(components, codes // 2)), progress)
@@ -185,22 +184,3 @@ def _check_same(first: Trained, second: Trained, mark: str | None, progress: Pro
     same = all(getattr(one, name) == getattr(other, name) for name in READING)
     if mark is not None and not same and fingerprint(open_data(second, progress=progress)) != mark:
         raise NarrowsError(f"{names} have other data ({one.data} and {other.data}); compare runs on the same data")
-
-
-def _check_unchanged(trained: Trained, data: Data, splits: Splits) -> None:
-    """Refuse data other than those of training, as far as a checkpoint tells: they may hold what was trained on."""
-    config, folder = _config(trained), RunFolder(trained.path.parent)
-    if data.examples.shape != trained.shape:
-        raise _other_data(data, folder)
-    state = next((s for p in reversed(list_checkpoints(folder.checkpoints)) if (s := read_checkpoint(p))), None)
-    if state is None:
-        return
-    served, _ = in_own_units(data, splits.train, column_scaling(config, data))
-    if fingerprint(served) != state["fingerprint"]:
-        raise _other_data(data, folder)
-
-
-def _other_data(data: Data, folder: RunFolder) -> NarrowsError:
-    return NarrowsError(
-        f"{data.name} is not what {folder.path} was trained on; bring back the data of then, or train on these"
-    )

@@ -1,6 +1,7 @@
 """Files that are never half-written: write beside, flush to the disk, rename over the old one; lines of .csv files."""
 
 import contextlib
+import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +16,8 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     A reader, a crash or a second writer sees the old file or the new one, never a part; a failed block leaves
     nothing behind.
     """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     temporary = Path(name)
     try:

@@ -170,7 +170,7 @@ class Result:
     @classmethod
     def from_json(cls, text: str) -> "Result":
         """Read result.json again."""
-        content = json.loads(text)
+        content = json.loads(text, parse_constant=_refuse)
         for key in ("heldout", "validation"):
             numbers: dict[str, Any] = {name: float(number) for name, number in content[key].items()}
             content[key] = HeldOut(**{**numbers, "count": int(numbers["count"])})
@@ -324,6 +324,10 @@ def parse_decision(line: str) -> DecisionRow:
     """Read a line of decisions.csv."""
     step, action, opened, error, gates = line.split(",")
     return DecisionRow(int(step), action, int(opened), float(error), gates)
+
+
+def _refuse(name: str) -> float:
+    raise ValueError(f"{name} is no number")
 
 
 def _float_or_none(value: Any) -> float | None:

@@ -28,6 +28,8 @@ from narrows.runs import RunFolder
 from narrows.sampling import COMPONENTS, Kind, Sampler, check_sampler, fit_sampler, posterior_samples, prior
 from narrows.training.config import TrainConfig, config_from_dict
 from narrows.training.entry import IN_MEMORY
+from narrows.training.setup import column_scaling, fingerprint
+from narrows.training.units import in_own_units
 
 ROWS = 256
 """Examples that go through the networks at a time."""
@@ -85,7 +87,23 @@ def open_data(trained: Trained, source: str | None = None, progress: Progress = 
     if data.examples.shape != trained.shape:
         here, there = ("x".join(map(str, shape)) for shape in (data.examples.shape, trained.shape))
         raise NarrowsError(f"{data.name} has examples of {here}; the model {trained.path} takes {there}")
+    if source is None:
+        check_unchanged(trained, data)
     return data
+
+
+def check_unchanged(trained: Trained, data: Data) -> None:
+    """Refuse data other than those of training: what would be taken for test inputs may have been trained on."""
+    config, known = trained.config, trained.about.get("fingerprint")
+    if config is None or known is None:
+        return
+    served = data
+    if data.examples.shape == trained.shape:
+        served, _ = in_own_units(data, split(data, config.split_seed).train, column_scaling(config, data))
+    if fingerprint(served) != known:
+        raise NarrowsError(
+            f"{data.name} is not what {trained.path.parent} was trained on; bring back those data, or train anew"
+        )
 
 
 def _takes_anything(trained: Trained) -> bool:

@@ -140,6 +140,19 @@ def test_data_that_are_gone_cost_the_reconstructions_only(squares, tmp_path):
     assert page.count("images, decoded while dimension") == moved.read_result().dims
 
 
+def test_data_that_have_changed_are_not_taken_for_the_runs_test_inputs(images, tmp_path):
+    data, run = tmp_path / "x.npy", RunFolder(tmp_path / "run")
+    np.save(data, np.load(images))
+    assert main(["train", str(data), "--tau", "60", "--steps", "20", "--out", str(run.path), *FAST]) == 0
+    assert main(["report", str(run.path)]) == 0
+    assert sections(run.report.read_text()) == SECTIONS
+    np.save(data, np.load(images)[:200])
+    assert main(["report", str(run.path)]) == 0
+    page = run.report.read_text()
+    assert f"x is not what {run.path} was trained on" in html.unescape(page)
+    assert sections(page) == [name for name in SECTIONS if name != "errors"]
+
+
 def test_a_report_that_cannot_be_written_is_one_line_and_the_results_are_safe(squares, tmp_path, capsys):
     run = RunFolder(shutil.copytree(squares, tmp_path / "run"))
     run.report.unlink()
@@ -148,6 +161,10 @@ def test_a_report_that_cannot_be_written_is_one_line_and_the_results_are_safe(sq
     out, err = capsys.readouterr()
     assert err.count("\n") == 1
     assert err.startswith("narrows: warning: the report could not be written (")
+    assert err.count(str(run.report)) == 1
+    assert ".part" not in err
+    assert main(["report", str(run.path)]) == 2
+    assert capsys.readouterr().err == f"narrows: error: {run.report} is a folder; name a file\n"
     assert f"model:  {run.model}" in out
     run.report.rmdir()
     run.decisions.write_text("step,action,open,error,gates\nnonsense\n")
@@ -187,10 +204,25 @@ def test_runs_are_compared(squares, table, tmp_path, monkeypatch, capsys):
     assert_self_contained(page)
     assert "3 runs compared" in page
     assert [len(specs(page)[f"curve-{i}"]["series"]) for i in range(4)] == [3, 3, 3, 3]
+    assert "compare dimensions, not errors" in page
+    assert "squared, in deviations" in page
+    assert "1 of 3 runs have other inputs" in page
     assert page.count("<img") == 1  # the same inputs through the two models that take them
     assert re.search(r'<th scope="row">seed</th><td>0</td><td>7</td><td>0</td>', page)
     for link in re.findall(r'href="([^"#][^"]*)"', page):
         assert (tmp_path / link).resolve().exists()
+
+
+def test_a_run_has_one_colour_in_all_charts(squares, tmp_path, monkeypatch):
+    unfinished = RunFolder(shutil.copytree(squares, tmp_path / "unfinished"))
+    unfinished.result.unlink()
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(unfinished.path), str(squares)]) == 0
+    page = (tmp_path / "compare.html").read_text()
+    assert "compare dimensions" not in page
+    drawn = specs(page)
+    (cost,) = drawn["costs"]["series"]
+    assert [cost["colour"]] == [one["colour"] for one in drawn["curve-0"]["series"] if one["name"] == "squares"]
 
 
 def test_a_front_has_its_curve_with_links_to_its_models(images, tmp_path):

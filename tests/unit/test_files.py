@@ -32,6 +32,14 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, error):
     assert os.listdir(tmp_path) == ["a"]
 
 
+def test_a_folder_in_its_place_is_named_and_stays(tmp_path):
+    (tmp_path / "f").mkdir()
+    with pytest.raises(IsADirectoryError) as told:
+        write_atomic(tmp_path / "f", "new")
+    assert told.value.filename == str(tmp_path / "f")
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
 def test_files_are_as_readable_as_any_other(tmp_path):
     (tmp_path / "plain").touch()
     write_atomic(tmp_path / "ours", "x")

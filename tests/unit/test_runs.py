@@ -58,8 +58,9 @@ def test_an_error_is_within_tau_only_if_its_interval_is():
     assert not HeldOut(math.nan, math.nan, math.nan, 0, 10).meets(20.0)
 
 
-def test_a_damaged_result_is_named(tmp_path):
-    (tmp_path / "result.json").write_text('{"n": 10}')
+@pytest.mark.parametrize("text", ['{"n": 10}', '{"tau": NaN}', "", "[]"])
+def test_a_damaged_result_is_named(tmp_path, text):
+    (tmp_path / "result.json").write_text(text)
     with pytest.raises(NarrowsError, match=r"result\.json is damaged"):
         RunFolder(tmp_path).read_result()
 

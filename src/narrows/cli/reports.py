@@ -34,19 +34,27 @@ def report(*runs: Path, out: Annotated[Path | None, Parameter(name=["--out", "-o
 
     if not runs:
         raise NarrowsError("report needs the folder of a run, such as `narrows report runs/my-1`")
-    if out is not None:
-        _check_out(out)
     try:
+        if out is not None:
+            _check_out(out)
+        out = out or _usual(runs)
+        if out.is_dir():
+            raise NarrowsError(f"{out} is a folder; name a file")
         if len(runs) > 1:
-            made = write_comparison([folder for run in runs for folder in _folders(run)], out or COMPARISON)
+            made = write_comparison([folder for run in runs for folder in _folders(run)], out)
         elif FrontFolder(runs[0]).about.exists():
             made = write_front(FrontFolder(runs[0]), out=out)
         else:
             made = write_report(RunFolder(runs[0]), out=out)
     except OSError as error:
-        raise NarrowsError(f"cannot write the report: {error}; choose another --out") from error
+        raise NarrowsError(f"cannot make the report: {error.strerror}: {error.filename}") from error
     print(f"report: {made}")
     return 0
+
+
+def _usual(runs: tuple[Path, ...]) -> Path:
+    """Return where the page goes if nothing else is said."""
+    return COMPARISON if len(runs) > 1 else RunFolder(runs[0]).report
 
 
 def _check_out(out: Path) -> None:
@@ -54,8 +62,6 @@ def _check_out(out: Path) -> None:
         raise NarrowsError(f"{out}: a report is a .html file; give it that ending")
     if not out.parent.is_dir():
         raise NarrowsError(f"{out}: there is no folder {out.parent}")
-    if out.is_dir():
-        raise NarrowsError(f"{out} is a folder; name a file")
 
 
 def _folders(run: Path) -> list[RunFolder]:

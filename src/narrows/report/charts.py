@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from narrows.report.curves import WIDE, staircase, upper
+from narrows.report.curves import WIDE, is_sampled, staircase, upper
 from narrows.report.staircase import GateLine
 from narrows.runs import DecisionRow, MetricRow, Result
 
@@ -31,17 +31,18 @@ def run_charts(
     steps, end = [row.step for row in rows], rows[-1].step
     saved = [_rule("x", result.model_step, "the saved model", GREY)] if result is not None else []
     errors = [_series("training error", steps, [row.error for row in rows], BLUE, thin=True)]
-    if not all(math.isnan(row.watched) for row in rows):
+    sampled = is_sampled(rows)
+    if not sampled:
         errors.append(_series("held-out error, averaged weights", steps, [row.watched for row in rows], GREEN))
     bound = [] if tau is None else [_rule("y", tau, f"τ = {tau:g}", ORANGE, dash=True)]
-    if decisions:
-        at, count = staircase(decisions, n, end)
-        gates = [_series("open gates", at, count, BLUE, step=True)]
-    else:
+    if sampled:
         gates = [
             _series("sum of π", steps, [row.gate_sum for row in rows], BLUE),
             _series("open gates", steps, [row.open for row in rows], GREY, step=True, dash=True),
         ]
+    else:
+        at, count = staircase(decisions, n, end)
+        gates = [_series("open gates", at, count, BLUE, step=True)]
     multiplier = [_series("", steps, [row.multiplier for row in rows], BLUE)]
     hits = [_series("", steps, [row.hits for row in rows], BLUE)]
     return _four(errors, gates, multiplier, hits, end, _error_top(rows, tau), n, bound, saved)
@@ -183,10 +184,10 @@ def front_chart(results: Sequence[Result], links: Sequence[str | None]) -> Chart
     }
 
 
-def cost_chart(runs: Sequence[tuple[str, Result]]) -> Chart:
-    """Return several runs' costs of removal, largest first."""
+def cost_chart(runs: Sequence[tuple[int, str, Result]]) -> Chart:
+    """Return several runs' costs of removal, largest first; the numbers are the runs' places, which have colours."""
     series = []
-    for i, (name, result) in enumerate(runs):
+    for i, name, result in runs:
         own = [d.cost for d in result.dimensions]
         one = _series(name, list(range(1, len(own) + 1)), own, RUN_COLOURS[i % len(RUN_COLOURS)])
         series.append(one | {"marks": len(own) <= 64, "dash": i >= len(RUN_COLOURS)})

@@ -88,6 +88,7 @@ def _page(title: str, runs: list[Compared], out: Path, data: Data | None, front:
 
 def _answers(runs: list[Compared], out: Path, front: FrontFolder | None) -> str:
     rows = []
+    mixed = len({_measure(run) for run in runs}) > 1
     for run in runs:
         result = run.result
         tau = run.config.tau if result is None else result.tau
@@ -101,7 +102,13 @@ def _answers(runs: list[Compared], out: Path, front: FrontFolder | None) -> str:
         size = f"{result.dims} of {result.n}"
         rows.append([run.name, promise, size, error, verdict, f"{result.steps:,}", f"{result.seconds:,.0f}"])
     header = ["run", "τ", "dimensions", "test error (95%)", "met", "batches", "seconds"]
+    if mixed:
+        header += ["data", "error is"]
+        rows = [[*row, Path(run.config.data).name, _kind(run.config)] for row, run in zip(rows, runs, strict=True)]
     table = elements.table(header, rows, numbers=True)
+    if mixed:
+        word = "These runs count errors in different ways or on different data: compare dimensions, not errors."
+        table += elements.paragraph(word, "note")
     own = [
         f'<a href="{elements.escape(link)}">{elements.escape(run.name)}</a>' for run in runs if (link := run.link(out))
     ]
@@ -119,6 +126,17 @@ def _answers(runs: list[Compared], out: Path, front: FrontFolder | None) -> str:
     return note + elements.chart("front", "Dimensions against τ", spec, word) + table + reports
 
 
+def _measure(run: Compared) -> tuple[object, ...]:
+    """Return what must agree for two runs' errors to be comparable."""
+    return *_reading(run), run.config.error, run.config.scaling
+
+
+def _kind(config: TrainConfig) -> str:
+    """Say how a run counts its error."""
+    unit = {"standard": ", in deviations", "minmax": ", in ranges"}.get(config.scaling, "")
+    return f"{config.error}{unit}"
+
+
 def _training(runs: list[Compared]) -> str:
     most = max((row.open for run in runs for row in run.rows), default=1)
     taus = [run.config.tau if run.result is None else run.result.tau for run in runs]
@@ -131,7 +149,7 @@ def _training(runs: list[Compared]) -> str:
 
 
 def _costs(runs: list[Compared]) -> str:
-    done = [(run.name, run.result) for run in runs if run.result is not None and run.result.dimensions]
+    done = [(i, run.name, run.result) for i, run in enumerate(runs) if run.result and run.result.dimensions]
     if not done:
         return ""
     return elements.chart("costs", "Cost of removal of each kept dimension, largest first", charts.cost_chart(done))
@@ -149,15 +167,15 @@ def _reconstructions(runs: list[Compared], data: Data | None) -> str:
         data = data or open_data(model)
         index = split(data, first.config.split_seed).test
     except (NarrowsError, OSError) as error:
-        return elements.paragraph(f"The test inputs could not be read: {error}.", "note")
+        return elements.paragraph(words.sentence(f"The test inputs could not be read: {error}"), "note")
     x = data.examples.batch(index[:: max(1, len(index) // SHOWN)][:SHOWN])
     low, high = sheets.levels([layout(x)])
     rows = [layout(x), *(_through(one, x) for _, one in chosen)]
     names = ["input", *(f"{run.name}: {words.plural(one.model.n, 'dim')}" for run, one in chosen)]
     source = sheets.grid([sheets.as_bytes(row, low, high) for row in rows])
     about = f"{len(x)} test inputs, and below them what each model makes of them"
-    left = len(trained) - len(chosen)
-    note = "decoding the mean" + (f"; {words.plural(left, 'run')} left out" if left else "")
+    left = len(runs) - len(chosen)
+    note = "decoding the mean" + (f"; {left} of {len(runs)} runs have other inputs or are not shown" if left else "")
     return elements.sheet(source, about, names, f"{len(x)} test inputs", note)
 
 
@@ -171,6 +189,8 @@ def _reading(run: Compared) -> list[object]:
 
 
 def _settings(runs: list[Compared]) -> str:
+    if len(runs) < 2:
+        return ""
     stored = [to_dict(run.config) for run in runs]
     rows = []
     for name in stored[0]:

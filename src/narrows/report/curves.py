@@ -39,6 +39,11 @@ def staircase(decisions: Sequence[DecisionRow], n: int, end: int) -> tuple[list[
     return [*at, end], [*count, count[-1]]
 
 
+def is_sampled(rows: Sequence[MetricRow]) -> bool:
+    """Tell whether gates were sampled with probabilities (the paper's recipe): such runs watch no held-out error."""
+    return all(math.isnan(row.watched) for row in rows)
+
+
 def four_curves(
     rows: list[MetricRow],
     tau: float | None,
@@ -55,20 +60,21 @@ def four_curves(
     error, gates, multiplier, hits = figure.subplots(4, 1, sharex=True)
 
     error.plot(steps, [row.error for row in rows], color=BLUE, linewidth=1, label="training error")
-    watched = [row.watched for row in rows]
-    if not all(map(math.isnan, watched)):
+    sampled = is_sampled(rows)
+    if not sampled:
+        watched = [row.watched for row in rows]
         error.plot(steps, watched, color=GREEN, linewidth=1.2, label="held-out error, averaged weights")
     if tau is not None:
         error.axhline(tau, color=ORANGE, linestyle="--", linewidth=1.2, label=f"τ = {tau:g}")
     error.set_ylim(0, max(upper([row.error for row in rows]), 1.6 * (tau or 0)))
     error.set_ylabel("error\nper input")
 
-    if decisions:
-        at, count = staircase(decisions, n, steps[-1])
-        gates.step(at, count, where="post", color=BLUE, linewidth=1.2, label="open gates")
-    else:
+    if sampled:
         gates.plot(steps, [row.gate_sum for row in rows], color=BLUE, linewidth=1.2, label="sum of π")
         gates.plot(steps, [row.open for row in rows], color=GREY, linewidth=0.8, linestyle=":", label="open gates")
+    else:
+        at, count = staircase(decisions, n, steps[-1])
+        gates.step(at, count, where="post", color=BLUE, linewidth=1.2, label="open gates")
     gates.set_ylim(0, n * 1.05)
     gates.yaxis.set_major_locator(MaxNLocator(integer=True))
     gates.set_ylabel("gates")

@@ -167,7 +167,7 @@ def _facts(sight: Sight) -> str:
             f"{row.error if unwatched else row.watched:.4g}",
             against,
         ),
-        ("Open gates", f"{row.open} of {sight.n}", f"sum of π {row.gate_sum:.3g}"),
+        ("Open gates", f"{row.open} of {sight.n}", f"sum of π {row.gate_sum:.3g}" if unwatched else ""),
         ("Multiplier λ′", f"{row.multiplier:.3g}", "how hard the error is held down"),
         ("Tolerance hits", f"{row.hits:.0%}", "inputs within the bound aimed at"),
         ("Training", words.batch_of(row.step, sight.config.steps), f"{pace:.1f} batches/s" if pace else ""),

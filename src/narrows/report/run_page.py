@@ -111,6 +111,9 @@ def training_part(story: Story) -> str:
     made = charts.run_charts(story.rows, story.tau, story.n, story.result, story.folder.read_decisions())
     drawn = [elements.chart(f"curve-{i}", title, spec) for i, (title, spec) in enumerate(made)]
     hint = "Drag over a part to look closer, double click to see all of it again. `metrics.csv` has the numbers."
+    first, top = story.rows[0].error, made[0][1]["y"]["max"]
+    if first > top:
+        hint += f" The error begins at {words.number(first)}, above what the chart shows."
     without = '<noscript><p class="note">The charts need JavaScript; curves.png has the same curves.</p></noscript>'
     return elements.paragraph(hint, "note") + without + f'<div class="grid">{"".join(drawn)}</div>'
 

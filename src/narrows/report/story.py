@@ -5,10 +5,11 @@ from pathlib import Path
 
 from narrows.data import Data
 from narrows.errors import NarrowsError
+from narrows.report import words
 from narrows.report.evidence import HeldOutEvidence, look_at
 from narrows.runs import MetricRow, Result, RunFolder
 from narrows.training.config import TrainConfig, config_from_dict
-from narrows.using import Trained, open_data, open_trained
+from narrows.using import Trained, check_unchanged, open_data, open_trained
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,12 @@ def read_story(folder: RunFolder, data: Data | None = None) -> Story:
         return Story(folder, config, rows, result, None, None, None, "No model has been saved yet.")
     trained = open_trained(folder.path)
     try:
-        data = data or open_data(trained)
+        if data is None:
+            data = open_data(trained)
+        else:
+            check_unchanged(trained, data)
         seen = look_at(trained, data, config.split_seed)
     except (NarrowsError, OSError) as error:
-        return Story(folder, config, rows, result, trained, None, None, f"The test inputs could not be read: {error}.")
+        missing = words.sentence(f"The test inputs could not be read: {error}")
+        return Story(folder, config, rows, result, trained, None, None, missing)
     return Story(folder, config, rows, result, trained, data, seen, "")

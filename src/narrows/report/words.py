@@ -123,7 +123,7 @@ def go_on(folder: RunFolder) -> str:
     return f"narrows resume {shlex.quote(str(whole(folder)))}"
 
 
-def progress(folder: RunFolder, steps: int | str, rows: list[MetricRow]) -> str:
+def progress(folder: RunFolder, steps: int | Literal["auto"], rows: list[MetricRow]) -> str:
     """Say where a run stands that has not ended."""
     way = f"go on with: {go_on(folder)}"
     plain = RunFolder(folder.plain)
@@ -132,15 +132,19 @@ def progress(folder: RunFolder, steps: int | str, rows: list[MetricRow]) -> str:
     if not rows:
         return f"{folder.path} has not ended and has no metrics yet; {way}"
     row = rows[-1]
-    of = "" if isinstance(steps, str) else f" of {steps:,}"
-    return f"{folder.path} has not ended: batch {row.step:,}{of}, error {row.error:.4g}, {row.open} gates open; {way}"
+    where = batch_of(row.step, steps)
+    return f"{folder.path} has not ended: {where}, {error_of(row)}, {plural(row.open, 'gate')} open; {way}"
 
 
 def facts(row: MetricRow, config: TrainConfig) -> str:
     """Say how a run stands: error against tau, gates, multiplier, hits."""
     bound = "" if config.tau is None else f" (tau {config.tau:g})"
-    error = f"error {row.error:.4g}" if math.isnan(row.watched) else f"held-out error {row.watched:.4g}"
-    return f"{error}{bound}, {row.open} of {config.n} open, lambda {row.multiplier:.3g}, hits {row.hits:.0%}"
+    return f"{error_of(row)}{bound}, {row.open} of {config.n} open, lambda {row.multiplier:.3g}, hits {row.hits:.0%}"
+
+
+def error_of(row: MetricRow) -> str:
+    """Return the error that says most about the promise: that of held-out inputs, where it is watched."""
+    return f"training error {row.error:.4g}" if math.isnan(row.watched) else f"held-out error {row.watched:.4g}"
 
 
 def batch_of(step: int, steps: int | Literal["auto"]) -> str:
@@ -173,6 +177,11 @@ def duration(seconds: float) -> str:
 def number(value: float) -> str:
     """Return a number in four digits, without an exponent where it reads better so."""
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def sentence(text: str) -> str:
+    """Return the text with an end, if it has none."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def plural(count: int, thing: str) -> str:

@@ -292,7 +292,7 @@ class Trainer:
         return seen
 
     def _save(self, model: VAE, kept: Kept, met: bool) -> None:
-        save_kept(self.folder.model, model, kept, met, self.config, self.data, self.units)
+        save_kept(self.folder.model, model, kept, met, self.config, self.data, self.fingerprint, self.units)
 
     def _finish(self) -> Result:
         """Take a last look, save everything, certify on the first process, and let all have the answer."""

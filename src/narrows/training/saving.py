@@ -42,7 +42,14 @@ def describe(
 
 
 def save_kept(
-    path: Path, model: VAE, kept: Kept, met: bool, config: TrainConfig, data: Data, units: Units | None
+    path: Path,
+    model: VAE,
+    kept: Kept,
+    met: bool,
+    config: TrainConfig,
+    data: Data,
+    fingerprint: str,
+    units: Units | None,
 ) -> None:
     """Write the model with its description: it takes and gives the user's units, whatever it was trained in."""
     about: dict[str, Any] = {
@@ -53,6 +60,7 @@ def save_kept(
         "validation_error": kept.validation.error,
         "step": kept.step,
         "data": data.name,
+        "fingerprint": fingerprint,
     }
     if data.columns:
         about["columns"] = list(data.columns)

@@ -40,6 +40,12 @@ def test_a_runs_four_charts_have_its_rows_and_tau():
     assert multiplier["y"]["log"]
 
 
+def test_gates_that_are_not_sampled_have_no_probabilities_even_before_the_first_closes():
+    watched = [dataclasses.replace(row, watched=row.error) for row in rows(40)]
+    gates = charts.run_charts(watched, 20.0, 10, None, [])[1][1]
+    assert [(one["name"], one["y"]) for one in gates["series"]] == [("open gates", [10, 10])]
+
+
 @pytest.mark.parametrize("tau", [None, 0.4, 7.0, 31.0])
 def test_every_input_is_in_one_bar_and_tau_is_between_bars(tau):
     errors = np.random.default_rng(0).gamma(3.0, 4.0, 777)

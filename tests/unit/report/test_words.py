@@ -87,5 +87,7 @@ def test_room_under_tau_is_mentioned(last, expected):
 
 
 def test_a_run_under_way():
-    assert "batch 5,000 of 9,000, error 21, 4 gates open" in progress(FOLDER, 9_000, [row(21.0, 4)])
+    assert "batch 5,000 of 9,000, training error 21, 4 gates open" in progress(FOLDER, 9_000, [row(21.0, 4)])
+    watched = replace(row(21.0, 1), watched=25.5)
+    assert "batch 5,000, held-out error 25.5, 1 gate open" in progress(FOLDER, "auto", [watched])
     assert "no metrics yet" in progress(FOLDER, 9_000, [])

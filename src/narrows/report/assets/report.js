@@ -315,6 +315,7 @@
         if (chart.view[0] >= chart.view[1]) chart.view = [low, high];
         chart.render();
       }
+      this.hide();
     }
 
     listen() {
@@ -339,8 +340,11 @@
         } else this.show(this.ux(px), py);
       });
       svg.addEventListener("pointerup", (event) => {
-        const end = where(event)[0];
-        if (start !== null && Math.abs(end - start) > 8) this.zoom([this.ux(Math.min(start, end)), this.ux(Math.max(start, end))]);
+        const [end, py] = where(event);
+        if (start !== null && Math.abs(end - start) > 8) {
+          this.zoom([this.ux(Math.min(start, end)), this.ux(Math.max(start, end))]);
+          this.show(this.ux(end), py);
+        }
         this.brush.setAttribute("width", 0);
         start = null;
       });
