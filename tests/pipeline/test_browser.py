@@ -128,6 +128,7 @@ def test_dragging_zooms_all_four_and_a_double_click_shows_all(browser, runs):
         opened.page.mouse.up()
         low, high = opened.view()
         assert 10 < low < 40 < high < 70
+        assert low <= float(opened.page.locator(".tip b").first.inner_text()) <= high
         assert opened.view(3) == (low, high)
         opened.page.mouse.dblclick(box["x"] + box["width"] / 2, middle)
         assert opened.view() == opened.view(3) == (0, 100)

@@ -267,7 +267,9 @@
         }
       } else {
         const longest = spec.series.reduce((a, b) => (b.x.length > a.x.length ? b : a));
-        at = longest.x[nearest(longest.x, x)];
+        const within = longest.x.filter((one) => one >= this.view[0] && one <= this.view[1]);
+        const choice = within.length ? within : longest.x;
+        at = choice[nearest(choice, x)];
         const marked = spec.series.find((one) => one.notes);
         if (!marked) facts.push([spec.x.label, format(at, spec.x)]);
         for (const one of spec.series) {
