@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from narrows.constraint import Geco
-from narrows.gates import Estimator, GatePair, draw_uniform
+from narrows.gates import Estimator, GatePair, check_estimator, draw_uniform
 from narrows.layers import Statistics
 from narrows.model import GatedVAE
-from narrows.objective import Error, gated_kl, kl_elements, squared_error
+from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
 from narrows.own import Model, OwnVAE
 from narrows.processes import mean_over_processes
 
@@ -57,14 +57,15 @@ def draw_noise(
     latent: int | Sequence[int],
     generator: torch.Generator,
     share: Literal["example", "batch"] = "example",
+    dtype: torch.dtype = torch.float32,
 ) -> Noise:
     """Draw one step's noise for latent vectors, n, or maps, (n, height, width).
 
-    `share` says whether each example gets its own u or the batch one (decision D1).
+    `share` says whether each example gets its own u or the batch one (decision D1); `dtype` is the model's.
     """
     shape = (latent,) if isinstance(latent, int) else tuple(latent)
-    eps = torch.randn(batch, *shape, generator=generator, device=generator.device)
-    return Noise(eps, draw_uniform(batch if share == "example" else 1, shape[0], generator))
+    eps = torch.randn(batch, *shape, generator=generator, device=generator.device, dtype=dtype)
+    return Noise(eps, draw_uniform(batch if share == "example" else 1, shape[0], generator, dtype))
 
 
 class Narrowing(nn.Module, Generic[Model]):
@@ -75,7 +76,7 @@ class Narrowing(nn.Module, Generic[Model]):
     ) -> None:
         super().__init__()
         self.model, self.constraint = model, constraint
-        self.estimator: Estimator = estimator
+        self.estimator: Estimator = check_estimator(estimator)
         self.error = error
         self.hit: Tensor
         self.register_buffer("hit", torch.tensor(False))
@@ -110,7 +111,7 @@ class Narrowing(nn.Module, Generic[Model]):
         return loss, record
 
     def _errors(self, x: Tensor, reconstruction: Tensor) -> Tensor:
-        return self.error(x, reconstruction).view(len(x), -1)
+        return per_example(self.error(x, reconstruction), len(x))
 
     @torch.no_grad()
     def _remember_hit(self, violation: Tensor) -> None:

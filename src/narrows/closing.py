@@ -22,8 +22,11 @@ that is about to pay is waited for, and one that is not costs little.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from numbers import Integral
 from typing import Any, Literal, NamedTuple
+
+from narrows.errors import NarrowsError
 
 Phase = Literal["fit", "closed", "steady", "restored", "release", "ended"]
 
@@ -53,6 +56,11 @@ class ClosingConfig:
     least_last: int = 1_500
     """The same, at least, in batches."""
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not getattr(self, field.name) >= 0:
+                raise NarrowsError(f"{field.name} must be at least 0; it is {getattr(self, field.name)}")
+
 
 LONGEST = 3
 """Patiences that a wait for the error to come back may take in all, however good it looks."""
@@ -69,6 +77,9 @@ class Closing:
     """Takes errors and costs, gives decisions. Deterministic; all of its state is in `state_dict`."""
 
     def __init__(self, config: ClosingConfig | None = None, steps: int | None = None, bounded: bool = True) -> None:
+        given: Any = steps
+        if given is not None and (not isinstance(given, Integral) or int(given) < 1):
+            raise NarrowsError(f"steps must be a whole number from 1 on, or None; it is {steps!r}")
         self.config = config or ClosingConfig()
         self.bounded = bounded
         """Whether there is a target; without one, training ends when the error no longer falls."""

@@ -43,6 +43,12 @@ class GecoConfig:
     relative_scale: float | None = None
     """None: C = E - tau. A number s: C = s (E - tau) / tau, free of the error's unit (decision D12)."""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.decay < 1:
+            raise NarrowsError(f"decay must be at least 0 and below 1; it is {self.decay}")
+        if not 0 < self.lowest <= self.highest:
+            raise NarrowsError(f"lowest must be above 0 and at most highest; they are {self.lowest} and {self.highest}")
+
 
 class ConstraintTerm(NamedTuple):
     """What one batch says: violation C (batch, m), multiplier lambda' (m,), loss term (scalar)."""
@@ -63,8 +69,8 @@ class Geco(nn.Module):
         self.tolerance: Tensor
         self.average: Tensor
         self.started: Tensor
-        bounds = torch.as_tensor(tolerance, dtype=torch.float32).reshape(-1).clone()
-        if not torch.isfinite(bounds).all() or (bounds < 0).any() or (config.relative_scale and (bounds == 0).any()):
+        bounds = _numbers(tolerance)
+        if (bounds < 0).any() or (config.relative_scale and (bounds == 0).any()):
             raise NarrowsError(f"tolerances must be numbers of at least 0 (above 0 if relative); they are {tolerance}")
         self.register_buffer("tolerance", bounds)
         self.register_buffer("average", torch.zeros_like(bounds))
@@ -82,7 +88,7 @@ class Geco(nn.Module):
 
     def forward(self, error: Tensor) -> ConstraintTerm:
         """Take the batch's errors, (batch,) or (batch, m); in training also move the average."""
-        violation = self.in_units(error.view(len(error), -1) - self.tolerance)
+        violation = self.in_units(_columns(error, self.tolerance) - self.tolerance)
         mean = violation.mean(0)
         if self.training:
             self._observe(mean_over_processes(mean.detach()))
@@ -92,6 +98,7 @@ class Geco(nn.Module):
 
     @torch.no_grad()
     def _observe(self, mean: Tensor) -> None:
+        mean = mean.to(self.average.dtype)
         moved = torch.lerp(mean, self.average, self.decay)
         self.average.copy_(torch.where(self.started, moved, mean))
         self.started.fill_(True)
@@ -121,8 +128,8 @@ class SteeredBound(nn.Module):
     def __init__(self, tolerance: float | Sequence[float] | None, start: float = 20.0) -> None:
         super().__init__()
         self.bounded = tolerance is not None
-        bounds = torch.as_tensor(1.0 if tolerance is None else tolerance, dtype=torch.float32).reshape(-1).clone()
-        if len(bounds) == 0 or not torch.isfinite(bounds).all() or (bounds <= 0).any():
+        bounds = _numbers(1.0 if tolerance is None else tolerance)
+        if (bounds <= 0).any():
             raise NarrowsError(f"tolerances must be numbers above 0; they are {tolerance}")
         self.start = start
         self.tolerance: Tensor
@@ -138,7 +145,7 @@ class SteeredBound(nn.Module):
 
     def forward(self, error: Tensor) -> ConstraintTerm:
         """Take the batch's errors, (batch,) or (batch, m)."""
-        error = error.view(len(error), -1)
+        error = _columns(error, self.tolerance)
         if not self.bounded and self.training:
             self._follow(mean_over_processes(error.detach().mean(0)))
         violation = error / self.tolerance - 1
@@ -147,6 +154,7 @@ class SteeredBound(nn.Module):
 
     @torch.no_grad()
     def _follow(self, mean: Tensor) -> None:
+        mean = mean.to(self.tolerance.dtype)
         moved = torch.where(self.started, torch.lerp(mean, self.tolerance, 0.99), mean)
         self.tolerance.copy_(moved.clamp(min=1e-30))
         self.started.fill_(True)
@@ -155,6 +163,28 @@ class SteeredBound(nn.Module):
     def steer(self, violation: Tensor, rate: float = 0.005) -> None:
         """Move each multiplier by its own relative violation, (m,)."""
         self.inverse.sub_(rate * violation.clamp(-1, 1)).clamp_(1 / self.start, 1e5)
+
+
+def _numbers(tolerance: float | Sequence[float]) -> Tensor:
+    """Return tolerances as a vector of their own."""
+    try:
+        bounds = torch.as_tensor(tolerance, dtype=torch.float32).reshape(-1).clone()
+    except (TypeError, ValueError, RuntimeError):
+        bounds = torch.empty(0)
+    if len(bounds) == 0 or not torch.isfinite(bounds).all():
+        raise NarrowsError(f"tolerances must be finite numbers, one or more; they are {tolerance!r:.100}")
+    return bounds
+
+
+def _columns(error: Tensor, tolerance: Tensor) -> Tensor:
+    """Return errors as (batch, m)."""
+    columns = error.view(len(error), -1)
+    if columns.shape[1] != len(tolerance):
+        raise NarrowsError(
+            f"the error has {columns.shape[1]} numbers an example and there are {len(tolerance)} tolerances: "
+            f"it must return (batch,) for one, (batch, m) for m of them"
+        )
+    return columns
 
 
 def inverse_multiplier(value: float) -> float:

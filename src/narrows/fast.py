@@ -28,6 +28,7 @@ For a loop of one's own:
 
 import math
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any, Generic
 
 import torch
@@ -36,9 +37,10 @@ from torch import Tensor, nn
 from narrows.algorithm import Noise, StepRecord
 from narrows.closing import Closing, ClosingConfig, Decision
 from narrows.constraint import SteeredBound
+from narrows.errors import NarrowsError
 from narrows.model import LOG_STD_BOUND
 from narrows.monitor import Monitor, Share, whole
-from narrows.objective import Error, gated_kl, kl_elements, squared_error
+from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
 from narrows.own import Model
 from narrows.processes import mean_over_processes
 
@@ -85,7 +87,7 @@ class Fast(nn.Module, Generic[Model]):
         self.closing = closing or Closing(ClosingConfig())
         self.closing.bounded = self.constraint.bounded
         self.monitor = Monitor(model, error, len(self.constraint.tolerance), seed, share)
-        self.split_sizes, self.aim = split_sizes, aim
+        self.split_sizes, self.aim = _check_sizes(split_sizes), aim
         self.stored: dict[int, dict[str, Tensor]] = {}
         """The weights of the gates that were last closed, as they were then."""
         self.good: dict[str, Tensor] = {}
@@ -105,7 +107,7 @@ class Fast(nn.Module, Generic[Model]):
         gates = self.model.gates.hard()
         posterior = self.model.encode(x)
         z = posterior.draw(noise.eps)
-        error = self.error(x, self.model.decode(z, gates)).view(len(x), -1)
+        error = per_example(self.error(x, self.model.decode(z, gates)), len(x))
         term = self.constraint(error)
         kl = gated_kl(kl_elements(*posterior), gates.expand(len(z), -1)).mean()
         loss = term.loss + kl
@@ -154,7 +156,8 @@ class Fast(nn.Module, Generic[Model]):
 
     def noise(self, count: int, generator: torch.Generator) -> Noise:
         """Draw one step's noise; there is none for the gates."""
-        eps = torch.randn(count, *self.model.latent_shape, generator=generator, device=generator.device)
+        kind = next(self.model.parameters()).dtype
+        eps = torch.randn(count, *self.model.latent_shape, generator=generator, device=generator.device, dtype=kind)
         return Noise(eps, eps.flatten(1)[:, :0])
 
     def _watch(self, error: Tensor) -> None:
@@ -196,7 +199,12 @@ class Fast(nn.Module, Generic[Model]):
 
     @torch.no_grad()
     def standardise(self) -> None:
-        """Give every open dimension mean 0 and variance 1 over the data, with the same output."""
+        """Give every open dimension mean 0 and variance 1 over the data, with the same output.
+
+        Networks of one's own that would have another output are left as they are: their codes keep their scale.
+        """
+        if not self.model.rescalable:
+            return
         posterior = self.monitor.averaged.encode(self.held_out(SCALE_EXAMPLES, self.monitor.generator))
         hard = self.model.gates.hard() > 0
         mean = mean_over_processes(_by_dimension(posterior.mean).mean(1)) * hard
@@ -230,6 +238,14 @@ class Fast(nn.Module, Generic[Model]):
         self.good = {name: tensor.to(device) for name, tensor in state["good"].items()}
         self.watched = state["watched"].to(device)
         self.fresh = state["fresh"]
+
+
+def _check_sizes(sizes: Any) -> tuple[int, int]:
+    """Refuse what is no pair of counts."""
+    pair = tuple(sizes) if isinstance(sizes, Sequence) else ()
+    if len(pair) != 2 or any(not isinstance(size, Integral) or int(size) < 1 for size in pair):
+        raise NarrowsError(f"split_sizes must be two counts, (validation, test) examples; it is {sizes!r:.100}")
+    return pair
 
 
 def _by_dimension(values: Tensor) -> Tensor:

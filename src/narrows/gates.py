@@ -16,14 +16,23 @@ Randomness comes in by argument: nothing here draws a number except `draw_unifor
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
 
+from narrows.errors import NarrowsError
+
 Estimator = Literal["arm", "disarm"]
 SURE = 10.0
 """A logit whose gate is open with a probability that rounds to 1."""
+
+
+def check_estimator(estimator: Estimator) -> Estimator:
+    """Refuse an estimator that there is not."""
+    if estimator not in get_args(Estimator):
+        raise NarrowsError(f"estimator must be one of {', '.join(get_args(Estimator))}; it is {estimator!r}")
+    return estimator
 
 
 class GatePair(NamedTuple):

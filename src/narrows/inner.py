@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from narrows.algorithm import StepRecord
 from narrows.constraint import Geco
 from narrows.errors import NarrowsError
-from narrows.gates import Estimator, GatePair, draw_uniform
+from narrows.gates import Estimator, GatePair, check_estimator, draw_uniform
 from narrows.gating import gates_in
 from narrows.layers import keep_running_averages
 from narrows.processes import mean_over_processes
@@ -33,7 +33,7 @@ class InnerNarrowing(nn.Module):
     def __init__(self, model: nn.Module, constraint: Geco, error: ErrorOf, estimator: Estimator = "disarm") -> None:
         super().__init__()
         self.model, self.constraint, self.error = model, constraint, error
-        self.estimator: Estimator = estimator
+        self.estimator: Estimator = check_estimator(estimator)
         self.places = gates_in(model)
         if not self.places:
             raise NarrowsError("the network has no gates; put them in with narrows.gate(layer)")

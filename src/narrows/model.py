@@ -120,6 +120,11 @@ class GatedVAE(VAE):
         return True
 
     @property
+    def rescalable(self) -> bool:
+        """Whether z may be shifted and scaled without a change of the output."""
+        return True
+
+    @property
     def latent_layer(self) -> LatentLayer:
         """Where the latent dimensions are made and read."""
         return LatentLayer(self.encoder.head, 0, self.encoder.head, self.n, self.decoder.stem)

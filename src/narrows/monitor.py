@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from narrows.model import standard_normal
-from narrows.objective import Error
+from narrows.objective import Error, per_example
 from narrows.own import Model
 from narrows.processes import mean_over_processes
 
@@ -82,7 +82,7 @@ class Monitor(Generic[Model]):
         posterior = self.averaged.encode(x)
         like = posterior.mean.new_empty(count, *posterior.mean.shape[1:])
         z = posterior.draw(self.share(standard_normal(like, self.generator)))
-        error = self.error(x, self.averaged.decode(z, hard)).view(len(x), -1).double()
+        error = per_example(self.error(x, self.averaged.decode(z, hard)), len(x)).double()
         mean = mean_over_processes(error.mean(0))
         variance = mean_over_processes((error - mean).square().mean(0))
         keep = self.forget if self.measured else 0.0

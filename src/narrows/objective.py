@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from narrows.errors import NarrowsError
+
 Error = Callable[[Tensor, Tensor], Tensor]
 """`(batch, *shape)` twice -> (batch,), or (batch, m) for m bounds."""
 
@@ -38,6 +40,15 @@ ERRORS: dict[str, Error] = {
     "absolute": absolute_error,
 }
 """The errors that have a name."""
+
+
+def per_example(error: Tensor, rows: int) -> Tensor:
+    """Return what an error function gave as (batch, m)."""
+    if error.ndim == 0 or len(error) != rows:
+        raise NarrowsError(
+            f"error must return one number an example, ({rows},), or m, ({rows}, m); it gave {tuple(error.shape)}"
+        )
+    return error.view(rows, -1)
 
 
 def kl_elements(mean: Tensor, log_std: Tensor) -> Tensor:

@@ -10,12 +10,14 @@ dimensions.
 
 For that, two places must be known: the layer that makes the latent dimensions (two where means and deviations have
 layers of their own) and the one that reads them, all Linear, Conv2d or ConvTranspose2d. They are found by their sizes,
-as the encoder's last and the decoder's first; `heads` and `stem` name them where that is wrong.
+as the encoder's last and the decoder's first; `heads` and `stem` name them where that is wrong. Whether it is right is
+tried out on the first examples that come (probing.py), so that no training ends with a model that cannot be cut.
 """
 
 import contextlib
 import copy
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, TypeVar
 
 import torch
@@ -27,6 +29,7 @@ from narrows.errors import NarrowsError
 from narrows.gates import L0Gates
 from narrows.layers import Statistics, keep_running_averages
 from narrows.model import LOG_STD_BOUND, GatedVAE, Posterior, standard_normal
+from narrows.probing import alike, alone
 
 
 class OwnVAE(nn.Module):
@@ -43,7 +46,7 @@ class OwnVAE(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
-        self.latent_shape = (latent,) if isinstance(latent, int) else tuple(latent)
+        self.latent_shape = _shape(latent)
         self.gates = L0Gates(self.n)
         self.kept = list(range(self.n)) if kept is None else list(kept)
         """Which dimensions of the original model its own are."""
@@ -52,6 +55,10 @@ class OwnVAE(nn.Module):
         self._check_sizes()
         self.rows_alone = not any(isinstance(module, _BatchNorm) for module in decoder.modules())
         """Whether an example is decoded the same whatever else is in its batch."""
+        self.tried = False
+        """Whether heads and stem were found right on real examples."""
+        self.rescalable = True
+        """Whether z may be shifted and scaled without a change of the output."""
 
     @property
     def n(self) -> int:
@@ -68,6 +75,8 @@ class OwnVAE(nn.Module):
 
     def encode(self, x: Tensor) -> Posterior:
         """Return the posterior; the log standard deviation is bounded smoothly, so that it cannot overflow."""
+        if not self.tried:
+            self._try_out(x)
         mean, log_std = _halves(self.encoder(x))
         if mean.shape[1:] != self.latent_shape or log_std.shape != mean.shape:
             raise NarrowsError(
@@ -96,6 +105,8 @@ class OwnVAE(nn.Module):
     def narrow(self, kept: Sequence[int] | None = None) -> "OwnVAE":
         """Return a copy with only the open dimensions (or the given ones); this model stays as it is."""
         kept = self.gates.kept() if kept is None else list(kept)
+        if len(set(kept)) < len(kept) or any(j not in range(self.n) for j in kept):
+            raise NarrowsError(f"kept must be different numbers from 0 to {self.n - 1}; it is {kept}")
         if not kept and len(self.latent_shape) > 1:
             raise NarrowsError("every channel is closed: no latent map is left to decode; choose a smaller tolerance")
         encoder, decoder = copy.deepcopy(self.encoder), copy.deepcopy(self.decoder)
@@ -106,8 +117,9 @@ class OwnVAE(nn.Module):
         shape = (len(kept), *self.latent_shape[1:])
         smaller = OwnVAE(encoder, decoder, shape, self.heads, self.stem, [self.kept[j] for j in kept])
         smaller.gates.to(self.gates.logits)
+        smaller.tried, smaller.rescalable = True, self.rescalable
         smaller.train(self.training)
-        self._check_same(smaller, kept)
+        self._check_decoder(smaller, kept)
         return smaller
 
     def _check_sizes(self) -> None:
@@ -121,24 +133,50 @@ class OwnVAE(nn.Module):
             raise NarrowsError(f"the stem {self.stem!r} must read the {self.n} latent dimensions, and nothing else")
 
     @torch.no_grad()
-    def _check_same(self, smaller: "OwnVAE", kept: Sequence[int]) -> None:
+    def _check_decoder(self, smaller: "OwnVAE", kept: list[int]) -> None:
         """Decode one random z both ways: a decoder that reads z in a second place is found here."""
-        weight = next(self.parameters())
+        weight = self.latent_layer.stem.weight
         generator = torch.Generator(weight.device).manual_seed(0)
-        z = torch.randn(2, *self.latent_shape, generator=generator, device=weight.device, dtype=weight.dtype)
+        z = torch.randn(2, *self.latent_shape, generator=generator, device=weight.device).to(weight.dtype)
         gates = weight.new_zeros(self.n)
-        gates[list(kept)] = 1
-        mine, others = copy.deepcopy(self).eval(), copy.deepcopy(smaller).eval()
-        try:
-            ours, theirs = mine.decode(z, gates), others.decode(z[:, list(kept)], weight.new_ones(len(kept)))
-            same = torch.allclose(ours, theirs, rtol=1e-3, atol=1e-5 * float(ours.abs().max()))
-        except RuntimeError:
-            same = False
+        gates[kept] = 1
+        with alone(self) as mine, alone(smaller) as others:
+            same = alike(lambda: mine.decode(z, gates), lambda: others.decode(z[:, kept], weight.new_ones(len(kept))))
         if not same:
             raise NarrowsError(
                 f"without the closed dimensions the decoder is another function: more than its layer {self.stem!r} "
                 f"reads z; name the layer with stem=, or cut the decoder with narrows.cutting"
             )
+
+    @torch.no_grad()
+    def _try_out(self, x: Tensor) -> None:
+        """Take a dimension away on trial: is it gone from means and deviations, and does the decoder do without it?
+
+        Then shift and scale all of them on trial. Where that changes the output, with the heads in either order (a
+        decoder may read z in a second place), `Fast` leaves the latent space's scale alone.
+        """
+        with alone(self) as mine:
+            mine.tried = True
+            few, kept = x[:2], list(range(1, self.n))
+            mine.encode(few)
+            if kept or len(self.latent_shape) == 1:
+                smaller = mine.narrow(kept)
+                rest = alike(
+                    lambda: [half[:, kept] for half in _halves(mine.encoder(few))],
+                    lambda: list(_halves(smaller.encoder(few))),
+                )
+                if not rest:
+                    raise NarrowsError(
+                        f"without one dimension the encoder gives other means or deviations for the rest: they must be "
+                        f"what {' and '.join(map(repr, self.heads))} makes, unchanged; name the layers with heads="
+                    )
+            for heads in (self.heads, self.heads[::-1]):
+                mine.heads = heads
+                self.rescalable = _can_rescale(mine, few)
+                if self.rescalable:
+                    self.heads = heads
+                    break
+        self.tried = True
 
 
 Model = TypeVar("Model", bound=GatedVAE | OwnVAE)
@@ -147,10 +185,29 @@ Model = TypeVar("Model", bound=GatedVAE | OwnVAE)
 
 def _halves(output: Any) -> tuple[Tensor, Tensor]:
     if isinstance(output, Tensor):
-        mean, log_std = output.chunk(2, dim=1)
-        return mean, log_std
-    mean, log_std = output
-    return mean, log_std
+        output = output.chunk(2, dim=1)
+    pair = tuple(output) if isinstance(output, list | tuple) else ()
+    if len(pair) != 2 or not all(isinstance(half, Tensor) for half in pair):
+        raise NarrowsError(
+            f"the encoder must return the mean and the log standard deviation, two tensors, or one with both along "
+            f"axis 1; it returns {type(output).__name__}{f' of {len(pair)}' if pair else ''}"
+        )
+    return pair[0], pair[1]
+
+
+def _can_rescale(model: OwnVAE, x: Tensor) -> bool:
+    """Tell whether shifting and scaling every dimension, and taking it back in the stem, leaves the output as it is."""
+    ramp = torch.linspace(0.5, 2.0, model.n).to(model.latent_layer.stem.weight)
+    with alone(model) as moved:
+        moved.latent_layer.rescale(ramp - 1, ramp, ramp.log())
+        return alike(lambda: model.decode(model.encode(x).mean), lambda: moved.decode(moved.encode(x).mean))
+
+
+def _shape(latent: Any) -> tuple[int, ...]:
+    sizes = tuple(latent) if isinstance(latent, Sequence) else (latent,)
+    if not sizes or any(not isinstance(size, Integral) or int(size) < 0 for size in sizes):
+        raise NarrowsError(f"latent must be a number of dimensions, or (channels, height, width); it is {latent!r:.80}")
+    return tuple(int(size) for size in sizes)
 
 
 def _layers(module: nn.Module) -> list[tuple[str, Cuttable]]:

@@ -583,5 +583,5 @@ def test_the_state_of_a_steered_bound_is_in_its_state_dict():
 
 @pytest.mark.parametrize("tolerance", [0.0, -1.0, math.nan, math.inf, [4.0, 0.0], [4.0, math.nan]])
 def test_tolerances_that_bound_nothing_are_refused(tolerance):
-    with pytest.raises(NarrowsError, match="tolerances must be numbers above 0"):
+    with pytest.raises(NarrowsError, match="tolerances must be"):
         SteeredBound(tolerance)

@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 
 from narrows.constraint import Geco
 from narrows.errors import NarrowsError
@@ -114,6 +116,61 @@ def test_networks_that_are_not_sequences_around_a_sequence_that_is():
     torch.testing.assert_close(narrow(network)(x), network(x), **EXACT)
 
 
+def test_a_layer_without_weights_may_be_used_in_many_places():
+    act = nn.Tanh()
+    network = nn.Sequential(gate(nn.Sequential(nn.Linear(4, 9), act, nn.Linear(9, 9), act)), act, nn.Linear(9, 3))
+    network = network.double()
+    gates_in(network)[0].gates.close([0, 1, 2, 5])
+    x = torch.randn(7, 4, dtype=torch.float64)
+    torch.testing.assert_close(narrow(network)(x), network(x), **EXACT)
+
+
+def test_gates_stand_on_the_axis_that_the_layer_makes():
+    """Of tokens, (batch, places, units), the last; where they were put on the places, nothing can be cut."""
+    x = torch.randn(5, 8, 4, dtype=torch.float64)
+    for dim, exact in ((None, True), (-1, True), (2, True), (1, False)):
+        network = nn.Sequential(gate(nn.Linear(4, 8), dim), nn.ReLU(), nn.Linear(8, 3)).double()
+        gates_in(network)[0].gates.close([1, 2])
+        expected = network(x)
+        if exact:
+            torch.testing.assert_close(narrow(network)(x), expected, **EXACT)
+        else:
+            with pytest.raises(NarrowsError, match="gates stand on axis 1 of a tensor with 3 axes, and the Linear"):
+                narrow(network)
+    network = nn.Sequential(gate(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8))), nn.Linear(8, 3)).double()
+    network(x)  # eight places as well as eight units: BatchNorm1d works on the places
+    with pytest.raises(NarrowsError, match="works on axis 1 of a tensor with 3 axes"):
+        narrow(network)
+
+
+class Louder(nn.ReLU):
+    def forward(self, x):
+        return super().forward(x) + 1
+
+
+class Halved(nn.Linear):
+    def forward(self, x):
+        return F.linear(x, self.weight / 2, self.bias)
+
+
+class Residue(nn.Sequential):
+    def forward(self, x):
+        return x + super().forward(x)
+
+
+def hooked(module: nn.Module) -> nn.Module:
+    module.register_forward_pre_hook(lambda module, arguments: (arguments[0] + 1,))
+    return module
+
+
+def twice(layer: nn.Module) -> nn.Module:
+    return nn.Sequential(layer, nn.ReLU(), gate(layer), nn.ReLU(), nn.Linear(6, 3))
+
+
+def twice_closed_over(act: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 9), act, Gate(9), act, nn.Linear(9, 3))
+
+
 class Stranger(nn.Module):
     def forward(self, x):
         return x
@@ -129,10 +186,28 @@ class Stranger(nn.Module):
             "LayerNorm stands before",
         ),
         (nn.Sequential(gate(nn.Linear(4, 6)), Stranger(), nn.Linear(6, 2)), "Stranger stands behind"),
-        (gate(nn.Linear(4, 6)), "no Linear or Conv2d behind"),
-        (nn.Sequential(Gate(4), nn.Linear(4, 2)), "no Linear or Conv2d before"),
+        (gate(nn.Linear(4, 6)), "no Linear, Conv2d or ConvTranspose2d behind"),
+        (nn.Sequential(Gate(4), nn.Linear(4, 2)), "no Linear, Conv2d or ConvTranspose2d before"),
         (nn.Sequential(gate(nn.Conv2d(1, 4, 3)), nn.Linear(4, 2)), "4 gates stand between a Conv2d with 4 outputs"),
-        (nn.Sequential(gate(nn.Conv2d(1, 4, 3)), nn.Flatten(2), nn.Linear(16, 2)), "a Linear with 16 inputs"),
+        (nn.Sequential(gate(nn.Conv2d(1, 4, 3)), nn.Flatten(2), nn.Linear(16, 2)), "its units would be mixed"),
+        (nn.Sequential(gate(nn.Conv2d(2, 4, 3)), nn.Flatten(1, 2), nn.Linear(8, 3)), "its units would be mixed"),
+        (nn.Sequential(gate(nn.Linear(4, 8)), nn.AvgPool1d(3, 1, 1), nn.Linear(8, 3)), "AvgPool1d stands behind"),
+        (nn.Sequential(gate(nn.Linear(4, 8)), nn.AvgPool2d(3, 1, 1), nn.Linear(8, 3)), "its units would be mixed"),
+        (nn.Sequential(gate(nn.Conv2d(2, 4, 3)), nn.Flatten(), nn.PReLU(16), nn.Linear(16, 3)), "as many numbers as"),
+        (
+            nn.Sequential(gate(nn.Conv2d(2, 6, 3), dim=2), nn.Conv2d(6, 3, 3)),
+            "gates stand on axis 2 of a tensor",
+        ),
+        (nn.Sequential(gate(nn.Linear(4, 6)), Louder(), nn.Linear(6, 3)), "Louder stands behind"),
+        (nn.Sequential(gate(nn.Linear(4, 6)), Halved(6, 3)), "Halved stands behind"),
+        (nn.Sequential(gate(weight_norm(nn.Linear(4, 6))), nn.Linear(6, 3)), "ParametrizedLinear stands before"),
+        (nn.Sequential(gate(nn.Linear(4, 6)), hooked(nn.Linear(6, 3))), "Linear stands behind a gate and has hooks"),
+        (nn.Sequential(gate(nn.Linear(4, 6)), hooked(nn.Sequential(nn.Linear(6, 3)))), "Sequential stands behind"),
+        (nn.Sequential(gate(nn.Linear(4, 6)), Residue(nn.Linear(6, 6)), nn.Linear(6, 3)), "Residue stands behind"),
+        (Residue(gate(nn.Linear(6, 6))), "there is no Linear, Conv2d or ConvTranspose2d behind"),
+        (nn.Sequential(*[gate(nn.Linear(6, 6))] * 2, nn.Linear(6, 3)), "Gate at a gate is used in more than one place"),
+        (twice(nn.Linear(6, 6)), "Linear at a gate is used in more than one place"),
+        (twice_closed_over(nn.Sigmoid()), "Sigmoid stands behind"),
         (nn.Sequential(gate(nn.Linear(4, 6)), nn.Flatten(), nn.Linear(12, 2)), "they must be the ones the other reads"),
         (nn.Sequential(gate(nn.Conv2d(2, 4, 3)), nn.Conv2d(4, 4, 3, groups=2)), "groups=2"),
         (nn.Sequential(gate(gate(nn.Linear(4, 6))), nn.Linear(6, 2)), "two gates stand between"),
@@ -146,12 +221,20 @@ def test_what_is_not_certain_is_refused(network, text):
 
 
 def test_what_cannot_be_gated():
-    with pytest.raises(NarrowsError, match="ReLU has no Linear or Conv2d"):
+    with pytest.raises(NarrowsError, match="ReLU has no Linear, Conv2d or ConvTranspose2d"):
         gate(nn.ReLU())
     with pytest.raises(NarrowsError, match=r"6 gates stand on axis 1 of a tensor of \(2, 5, 6\)"):
-        gate(nn.Linear(4, 6))(torch.randn(2, 5, 4))
+        gate(nn.Linear(4, 6), dim=1)(torch.randn(2, 5, 4))
     with pytest.raises(NarrowsError, match="has no gates"):
         InnerNarrowing(nn.Linear(2, 2), Geco(1.0), lambda model, x: model(x).sum(1))
+    with pytest.raises(NarrowsError, match="must be a torch module; it is 5"):
+        gate(5)
+    with pytest.raises(NarrowsError, match="must be a torch module; it is 5"):
+        narrow(5)
+    with pytest.raises(NarrowsError, match="dim must be an axis behind the batch"):
+        gate(nn.Linear(4, 6), dim=0)
+    with pytest.raises(NarrowsError, match="6 gates stand on axis 7 of a tensor of"):
+        gate(nn.Linear(4, 6), dim=7)(torch.zeros(2, 4))
 
 
 def squares(network, x):

@@ -2,12 +2,15 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from narrows.algorithm import Narrowing, Noise, draw_noise
-from narrows.constraint import Geco
+from narrows.closing import Closing, ClosingConfig
+from narrows.constraint import Geco, GecoConfig
 from narrows.errors import NarrowsError
 from narrows.fast import Fast
 from narrows.model import gated_vae
@@ -231,3 +234,174 @@ def test_no_dimension_left_is_the_decoder_at_zero():
     model = vectors().double().eval()
     smaller, x = model.narrow([]), torch.randn(4, 3, dtype=torch.float64)
     torch.testing.assert_close(smaller.reconstruct(x), model.decoder(torch.zeros(4, N, dtype=torch.float64)), **EXACT)
+
+
+class Swapped(TwoHeads):
+    """The deviations' layer comes first; what is returned is in order."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Linear)
+        self.mean, self.log_std = self.log_std, self.mean
+        order = dict(self._modules)
+        self._modules.clear()
+        self._modules.update({name: order[name] for name in ("body", "log_std", "mean")})
+
+
+class Sum(nn.Module):
+    """Reads z a second time, without a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(N, 3)
+
+    def forward(self, z):
+        return self.first(z) + z.sum(1, keepdim=True)
+
+
+class Mean(Sum):
+    def forward(self, z):
+        return self.first(z) + z.mean(1, keepdim=True)
+
+
+class Backwards(nn.Linear):
+    def forward(self, x):
+        log_std, mean = super().forward(x).chunk(2, dim=1)
+        return mean, log_std
+
+
+RESCALED = {
+    "two heads": (lambda: two_heads(), True),
+    "two heads, deviations first": (lambda: OwnVAE(Swapped(), nn.Linear(N, 3), N), True),
+    "z read twice": (lambda: OwnVAE(nn.Linear(3, 2 * N), Sum(), N), False),
+    "z bent first": (lambda: OwnVAE(nn.Linear(3, 2 * N), nn.Sequential(nn.Tanh(), nn.Linear(N, 3)), N), False),
+    "one head, deviations first": (lambda: OwnVAE(Backwards(3, 2 * N), nn.Linear(N, 3), N), False),
+}
+
+
+@pytest.mark.parametrize("case", RESCALED)
+def test_standardising_is_left_out_where_it_would_change_the_output(case):
+    torch.manual_seed(2)
+    make, rescalable = RESCALED[case]
+    model, x = make().double(), 3 + 5 * torch.randn(40, 3, dtype=torch.float64)
+    fast = Fast(model, 4.0, lambda k, g: x, (40, 40))
+    before = model.reconstruct(x)
+    assert model.rescalable is rescalable
+    fast.standardise()
+    torch.testing.assert_close(model.reconstruct(x), before, rtol=1e-10, atol=1e-10)
+    spread = model.encode(x).mean.var(0)
+    assert bool((spread < 1.2).all()) is rescalable
+    model.gates.close([0, 3])
+    torch.testing.assert_close(model.narrow().reconstruct(x), model.reconstruct(x), **EXACT)
+
+
+class Unused(nn.Module):
+    """A layer of the heads' size that comes after them and does something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.other = nn.Linear(3, 2 * N), nn.Linear(2 * N, 2 * N)
+
+    def forward(self, x):
+        return self.head(x)
+
+
+class Returns(nn.Linear):
+    def __init__(self, change) -> None:
+        super().__init__(3, 2 * N)
+        self.change = change
+
+    def forward(self, x):
+        return self.change(super().forward(x))
+
+
+@pytest.mark.parametrize(
+    ("encoder", "decoder", "text"),
+    [
+        (nn.Sequential(nn.Linear(3, 2 * N), nn.Softmax(1)), nn.Linear(N, 3), "name the layers with heads="),
+        (nn.Sequential(nn.Linear(3, 2 * N), nn.BatchNorm1d(2 * N)), nn.Linear(N, 3), "what '0' makes, unchanged"),
+        (Unused(), nn.Linear(N, 3), "what 'other' makes"),
+        (nn.Linear(3, 2 * N), Mean(), "more than its layer 'first' reads z"),
+        (nn.Linear(3, 2 * N), Skip(), "more than its layer 'first' reads z"),
+        (Returns(lambda y: {"mean": y}), nn.Linear(N, 3), "it returns dict"),
+        (Returns(lambda y: (y, y, y)), nn.Linear(N, 3), "it returns tuple of 3"),
+        (Returns(lambda y: torch.distributions.Normal(y, 1.0)), nn.Linear(N, 3), "it returns Normal"),
+    ],
+)
+def test_networks_that_cannot_be_cut_are_refused_at_the_first_batch(encoder, decoder, text):
+    """... and not after the training: before any step, and again if they are tried again."""
+    fast = Fast(OwnVAE(encoder, decoder, N), 4.0, lambda k, g: torch.zeros(k, 3), (9, 9))
+    for _ in range(2):
+        with pytest.raises(NarrowsError, match=text):
+            fast(torch.randn(4, 3), fast.noise(4, torch.Generator().manual_seed(0)))
+
+
+def test_a_decoder_may_return_anything_that_its_error_understands():
+    class Uncertain(nn.Linear):
+        def forward(self, z):
+            mean, log_std = super().forward(z).chunk(2, dim=1)
+            return torch.distributions.Normal(mean, log_std.exp())
+
+    model = OwnVAE(nn.Linear(3, 2 * N), Uncertain(N, 6), N)
+    fast = Fast(model, 4.0, lambda k, g: torch.zeros(k, 3), (9, 9), error=lambda x, y: -y.log_prob(x).sum(1))
+    fast(torch.randn(4, 3), fast.noise(4, torch.Generator().manual_seed(0)))
+    model.gates.close([2])
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(model.narrow().reconstruct(x).mean, model.reconstruct(x).mean)
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
+def test_models_of_other_precisions_train(kind):
+    model, x = vectors().to(kind), torch.randn(8, 3).to(kind)
+    generator = torch.Generator().manual_seed(0)
+    fast = Fast(model, 4.0, lambda k, g: x, (8, 8))
+    fast(x, fast.noise(8, generator))[0].backward()
+    model.gates.requires_grad_(True)
+    narrowing = Narrowing(model, Geco(4.0))
+    narrowing.hit.fill_(True)
+    narrowing(x, draw_noise(8, N, generator, dtype=kind))[0].backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.encoder.parameters())
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda model: OwnVAE(model.encoder, model.decoder, 5.0), "latent must be a number of dimensions.*it is 5.0"),
+        (lambda model: OwnVAE(model.encoder, model.decoder, -1), "latent must be a number"),
+        (lambda model: model.narrow([0, 9]), r"kept must be different numbers from 0 to 4; it is \[0, 9\]"),
+        (lambda model: model.narrow([0, 0]), "kept must be different numbers"),
+        (lambda model: Narrowing(model, Geco(1.0), "xx"), "estimator must be one of arm, disarm; it is 'xx'"),
+        (lambda model: Fast(model, "x", None, (1, 1)), "tolerances must be finite numbers"),
+        (lambda model: Geco("a"), "tolerances must be finite numbers, one or more; they are 'a'"),
+        (lambda model: Geco(1, GecoConfig(lowest=5, highest=1)), "lowest must be above 0 and at most highest"),
+        (lambda model: Geco(1, GecoConfig(decay=2)), "decay must be at least 0 and below 1; it is 2"),
+        (lambda model: Closing(steps=-5), "steps must be a whole number from 1 on, or None; it is -5"),
+        (lambda model: Closing(steps=1.5), "steps must be a whole number"),
+        (lambda model: ClosingConfig(patience=-1), "patience must be at least 0; it is -1"),
+        (lambda model: Fast(model, 1.0, None, (0, 0)), "split_sizes must be two counts"),
+        (lambda model: Fast(model, 1.0, None, 10), r"split_sizes must be two counts, .*; it is 10"),
+        (
+            lambda model: step(Fast(model, 1.0, None, (9, 9), error=lambda x, y: (x - y) ** 2)),
+            "has 3 numbers an example",
+        ),
+        (lambda model: step(Narrowing(model, Geco(1.0), error=lambda x, y: (x - y) ** 2)), "there are 1 tolerances"),
+        (
+            lambda model: step(Fast(model, 1.0, None, (9, 9), error=lambda x, y: (x - y).mean())),
+            "error must return one",
+        ),
+    ],
+)
+def test_bad_parameters_are_named(make, text):
+    with pytest.raises(NarrowsError, match=text):
+        make(vectors())
+
+
+def all_values(x, y):
+    return (x - y) ** 2
+
+
+def step(objective):
+    return objective(torch.randn(4, 3), draw_noise(4, N, torch.Generator().manual_seed(0)))
+
+
+def test_numpys_numbers_count_as_numbers():
+    assert OwnVAE(nn.Linear(3, 2 * N), nn.Linear(N, 3), np.int64(N)).latent_shape == (N,)
