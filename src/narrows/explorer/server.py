@@ -57,6 +57,7 @@ class Server(ThreadingTCPServer):
     """Holds the port from the start; `explore` gives it something to show."""
 
     daemon_threads, block_on_close = True, False
+    request_queue_size = 128  # connections that may wait; Python's own five are soon too few
     allow_reuse_address = os.name == "posix"  # elsewhere it would let two servers share a port
 
     def __init__(self, port: int = 0) -> None:
@@ -106,7 +107,9 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(self._question)
 
     def _file(self, name: str) -> None:
-        if name in self.server.files:
+        if self.path == f"/{self.server.token}":  # without the last slash the page would look for its files elsewhere
+            self._send(HTTPStatus.PERMANENT_REDIRECT, "text/plain", b"", {"Location": f"{self.path}/"})
+        elif name in self.server.files:
             self._send(HTTPStatus.OK, *self.server.files[name])
         elif name in QUESTIONS or name == "upload":
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "this is asked with POST", Allow="POST")

@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -65,6 +66,21 @@ def test_the_page_and_its_files_are_read_and_forbid_everything_else(server):
         assert headers["Referrer-Policy"] == "no-referrer"
         assert "Python" not in headers["Server"]
     assert server.token.encode() not in content
+
+
+def test_without_its_last_slash_the_address_leads_to_the_page(server):
+    status, headers, content = ask(server, "GET", f"/{server.token}")
+    assert (status, headers["Location"], content) == (308, f"/{server.token}/", b"")
+    assert ask(server, "GET", headers["Location"])[0] == 200
+    assert ask(server, "GET", f"/{server.token}x")[0] == 404
+    assert ask(server, "POST", f"/{server.token}", "{}", Content_Type="application/json")[0] == 405
+
+
+def test_many_may_knock_at_once():
+    """Nobody is let in here: all must be able to wait."""
+    with Server() as busy, ExitStack() as opened:
+        for _ in range(100):
+            opened.enter_context(socket.create_connection(("127.0.0.1", busy.port), timeout=10))
 
 
 def test_a_question_gets_the_models_answer_over_one_connection(server, explorer):
