@@ -26,6 +26,7 @@ from typing import Any
 from narrows.errors import NarrowsError
 from narrows.explorer import page, uploads
 from narrows.explorer.answers import QUESTIONS
+from narrows.explorer.inputs import Gone
 from narrows.explorer.models import Explorer
 
 ADDRESS = "127.0.0.1"
@@ -146,6 +147,8 @@ class Handler(BaseHTTPRequestHandler):
             work(self._name())
         except Refused as refused:
             self._json(refused.status, {"error": str(refused)}, refused.headers, close=True)
+        except Gone as error:
+            self._json(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": str(error), "gone": error.name})
         except NarrowsError as error:
             self._json(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": str(error)})
         except (ConnectionError, TimeoutError):

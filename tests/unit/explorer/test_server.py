@@ -14,6 +14,7 @@ from PIL import Image
 
 from narrows.errors import NarrowsError
 from narrows.explorer import answers
+from narrows.explorer.inputs import MOST_UPLOADS
 from narrows.explorer.server import QUESTION_BYTES, Server
 from narrows.explorer.uploads import MOST_BYTES
 
@@ -104,6 +105,15 @@ def test_an_upload_is_an_input_from_then_on(server, explorer):
     status, seen = question(server, "input", {"model": 0, "input": name})
     assert status == 200
     assert seen == question(server, "input", {"model": 0, "input": "test-5"})[1]
+
+
+def test_an_upload_that_is_gone_is_named_for_the_page_and_not_for_the_reader(server, explorer):
+    name = explorer.inputs.add(explorer.inputs.held[:1])
+    for _ in range(MOST_UPLOADS):
+        explorer.inputs.add(explorer.inputs.held[:1])
+    status, answer = question(server, "between", {"model": 0, "inputs": ["test-0", name]})
+    assert (status, answer["gone"]) == (422, name)
+    assert name not in answer["error"]
 
 
 def test_what_cannot_be_used_is_told_and_the_server_goes_on(server):
