@@ -8,11 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
-import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import numpy as np
@@ -21,12 +17,9 @@ from PIL import Image
 
 from narrows.cli import main
 from narrows.explorer.models import open_explorer
-from narrows.explorer.server import Server
+from narrows.report import words
 
 from .conftest import command, small
-
-WAIT = 60_000
-"""Milliseconds that the browser may take for a thing on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -43,66 +36,6 @@ def front_folder(images, tmp_path_factory) -> Path:
     words = ["--taus", "40,200", "--steps", "150", "--out", str(out)]
     assert main(["front", str(images), *words, *small(recipe="fast", n=4, log_every=20)]) == 0
     return out
-
-
-class Page:
-    """An explorer in the browser, with everything it asked for and everything it complained about."""
-
-    def __init__(self, browser: Any, address: str, width: int, scheme: str) -> None:
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.context.set_default_timeout(WAIT)
-        self.page = self.context.new_page()
-        self.hosts: set[str | None] = set()
-        self.complaints: list[str] = []
-        self.page.on("request", lambda request: self.hosts.add(urlsplit(request.url).hostname))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.goto(address)
-        self.page.wait_for_selector("html.ready")
-
-    def source(self, key: str) -> str:
-        return self.page.locator(f"#{key} img").get_attribute("src")
-
-    def changed(self, key: str, before: str) -> str:
-        """Wait until a picture is another one, and return it."""
-        found = "([key, before]) => document.querySelector(`#${key} img`).src !== before"
-        self.page.wait_for_function(found, arg=[key, before])
-        return self.source(key)
-
-    def number(self, key: str) -> float:
-        """Wait until a number is there, and return it."""
-        self.page.wait_for_function("(key) => !isNaN(+document.getElementById(key).textContent)", arg=key)
-        return float(self.page.locator(f"#{key}").inner_text())
-
-    def told(self) -> str:
-        self.page.wait_for_selector("#message:not([hidden])")
-        return self.page.locator("#message").inner_text()
-
-
-Open = Callable[..., Page]
-
-
-@pytest.fixture
-def opened(browser) -> Iterator[Open]:
-    """Serve a run and open its page; what a page must not do is checked when the test ends."""
-    pages, servers = [], []
-
-    def open_page(folder: Path, width: int = 1600, scheme: str = "light") -> Page:
-        server = Server()
-        server.explore(open_explorer(folder))
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        servers.append(server)
-        pages.append(Page(browser, server.address, width, scheme))
-        return pages[-1]
-
-    yield open_page
-    for page in pages:
-        page.context.close()
-    for server in servers:
-        server.shutdown()
-        server.server_close()
-    for page in pages:
-        assert page.hosts <= {"127.0.0.1", None}, "a request left this machine"
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1600, "light")])
@@ -203,13 +136,13 @@ def test_the_way_from_one_input_to_another_moves_the_sliders(opened, run_folder)
 def test_a_fronts_slider_changes_the_model(opened, front_folder):
     shown = opened(front_folder)
     count, first = shown.page.locator("#sliders li").count(), shown.page.locator("#tau-value").inner_text()
-    assert first == f"40: {count} dimensions"
+    assert first == f"40: {words.plural(count, 'dimension')}"
     before = shown.source("decoded")
     shown.page.locator("#tau").focus()
     shown.page.keyboard.press("ArrowRight")
     shown.changed("decoded", before)
     count = len(open_explorer(front_folder).model(1).ranges[0])
-    assert shown.page.locator("#tau-value").inner_text() == f"200: {count} dimensions"
+    assert shown.page.locator("#tau-value").inner_text() == f"200: {words.plural(count, 'dimension')}"
     assert shown.page.locator("input[id^='z-']").count() == count
     assert shown.complaints == []
 

@@ -4,7 +4,7 @@ model      a model's sliders, its answer and its mean error
 input      an input's picture and code, and the error of its reconstruction
 decode     a code's picture, without the dimensions that are off, beside an input if one is chosen
 check      the mean error of test inputs without the dimensions that are off
-between    the codes of two inputs and what lies on the straight line between them
+between    of images, a strip of what lies on the straight line between two inputs' codes
 
 Images come as PNG in data URIs, vectors as numbers. Whatever is wrong with a question is a NarrowsError, in words that
 can stand on the page.
@@ -81,17 +81,16 @@ def check(explorer: Explorer, question: Answer) -> Answer:
 
 
 def between(explorer: Explorer, question: Answer) -> Answer:
-    """Return the codes of two inputs and, of images, a strip of what lies between them."""
+    """Return a strip of what lies between two inputs."""
     chosen, names = explorer.model(question.get("model")), question.get("inputs")
     if not isinstance(names, list) or len(names) != 2:
         raise NarrowsError("choose two inputs to go from one to the other")
+    if not explorer.inputs.is_image:
+        raise NarrowsError("this run is about vectors, not about images: there is no strip")
     first, last = (chosen.encode(explorer.inputs.get(name)) for name in names)
-    answer: Answer = {"codes": [first[0].tolist(), last[0].tolist()]}
-    if explorer.inputs.is_image:
-        way = torch.linspace(0, 1, POSITIONS)[:, None]
-        decoded = chosen.decode((1 - way) * first + way * last, _off(question, chosen))
-        answer["strip"] = _picture(explorer, decoded)
-    return answer
+    way = torch.linspace(0, 1, POSITIONS)[:, None]
+    decoded = chosen.decode((1 - way) * first + way * last, _off(question, chosen))
+    return {"strip": _picture(explorer, decoded)}
 
 
 QUESTIONS: dict[str, Callable[[Explorer, Answer], Answer]] = {

@@ -1,8 +1,8 @@
 """The inputs that can go through a model: test inputs, which it never saw, and those that a user brought.
 
 An input has a name, `test-0`, `test-1`, ... or `upload-1`, which is all that the page knows of it. The test inputs are
-the report's: evenly spaced, at most 1,000, held in memory, so that the data are read once. Of uploads the last few are
-kept.
+the report's: evenly spaced, at most 1,000, held in memory, so that the data are read once. Of uploads the few that were
+used last are kept, so that those on a page stay unless another page brings many.
 """
 
 from dataclasses import dataclass, field
@@ -19,6 +19,14 @@ from narrows.report.evidence import evenly_spaced
 from narrows.using import exact, layout
 
 MOST_UPLOADS = 16
+
+
+class Gone(NarrowsError):
+    """An upload that is no longer kept; the page, which knows its name, says whether it was the first or the second."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"this input is gone: of uploads the {MOST_UPLOADS} used last are kept; choose another")
+        self.name = name
 
 
 @dataclass
@@ -44,17 +52,20 @@ class Inputs:
 
     def get(self, name: object) -> Tensor:
         """Return one input, `(1, *shape)`."""
-        kind, _, number = str(name).partition("-")
-        if kind == "test" and number.isascii() and number.isdigit() and len(number) < 10:
-            place = int(number)
-            if place < len(self.held):
-                return self.held[place : place + 1]
-        if isinstance(name, str) and name in self._uploads:
-            return self._uploads[name]
-        raise NarrowsError(f"there is no input {str(name)[:40]!r} any more; choose another")
+        text = name if isinstance(name, str) else ""
+        kind, _, digits = text.partition("-")
+        number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else -1
+        if kind == "test" and 0 <= number < len(self.held):
+            return self.held[number : number + 1]
+        if text in self._uploads:
+            self._uploads[text] = self._uploads.pop(text)  # now the one used last
+            return self._uploads[text]
+        if kind == "upload" and 0 < number <= self._count:
+            raise Gone(text)
+        raise NarrowsError(f"there is no input {str(name)[:40]!r}; choose another")
 
     def add(self, x: Tensor) -> str:
-        """Keep an upload, `(1, *shape)`, and return its name; the oldest of many is forgotten."""
+        """Keep an upload, `(1, *shape)`, and return its name; of many, the one not used for longest is forgotten."""
         self._count += 1
         name = f"upload-{self._count}"
         self._uploads[name] = x

@@ -1,11 +1,13 @@
-"""The explorer's page: its frame in HTML, made from the report's elements; its script fills it (assets/explorer.js)."""
+"""The explorer's page: its frame in HTML, made from the report's elements; its script fills it (assets/)."""
 
 import json
+import math
 from importlib.resources import files as package_files
 from typing import Any
 
 from narrows.explorer import uploads
 from narrows.explorer.answers import FULL, model
+from narrows.explorer.inputs import MOST_UPLOADS
 from narrows.explorer.models import Explorer
 from narrows.report import elements
 
@@ -16,10 +18,11 @@ MOST_COLUMNS = 40
 def files(explorer: Explorer) -> dict[str, tuple[str, bytes]]:
     """Return everything that can be read: name, type and content."""
     style = elements.asset("report.css") + _asset("explorer.css")
+    script = _asset("vectors.js") + _asset("explorer.js")
     return {
         "": ("text/html; charset=utf-8", html(explorer).encode()),
         "explorer.css": ("text/css; charset=utf-8", style.encode()),
-        "explorer.js": ("text/javascript; charset=utf-8", _asset("explorer.js").encode()),
+        "explorer.js": ("text/javascript; charset=utf-8", script.encode()),
     }
 
 
@@ -49,6 +52,8 @@ def _facts(explorer: Explorer) -> dict[str, Any]:
     inputs = explorer.inputs
     chosen = explorer.model(0)
     columns = list(chosen.trained.about.get("columns") or [])[:MOST_COLUMNS]
+    ranges = inputs.column_ranges()
+    units = (chosen.trained.about.get("units") or {}).get("unit") or []
     return {
         "models": len(explorer.folders),
         "taus": explorer.taus,
@@ -56,9 +61,22 @@ def _facts(explorer: Explorer) -> dict[str, Any]:
         "inputs": len(inputs.held),
         "image": inputs.is_image,
         "columns": columns,
-        "ranges": inputs.column_ranges(),
+        "ranges": ranges,
+        "places": _places(ranges[: len(columns)], units[: len(columns)]),
         "most": uploads.MOST_BYTES,
+        "kept": MOST_UPLOADS,
     }
+
+
+def _places(ranges: list[list[float]], units: list[float]) -> list[int | None]:
+    """Return the last decimal place that matters in each column: 0 for ones, -2 for hundredths, 3 for thousands.
+
+    It makes a thousand steps or more from the 1st to the 99th percentile; where these are the same or not known, in
+    the column's unit.
+    """
+    spreads = [high - low for low, high in ranges] or units
+    found = [spread or unit for spread, unit in zip(spreads, units or spreads, strict=True)]
+    return [math.floor(math.log10(one)) - 3 if one and math.isfinite(one) else None for one in found]
 
 
 def _front(explorer: Explorer) -> str:

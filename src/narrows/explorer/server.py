@@ -26,6 +26,7 @@ from typing import Any
 from narrows.errors import NarrowsError
 from narrows.explorer import page, uploads
 from narrows.explorer.answers import QUESTIONS
+from narrows.explorer.inputs import Gone
 from narrows.explorer.models import Explorer
 
 ADDRESS = "127.0.0.1"
@@ -57,6 +58,7 @@ class Server(ThreadingTCPServer):
     """Holds the port from the start; `explore` gives it something to show."""
 
     daemon_threads, block_on_close = True, False
+    request_queue_size = 128  # connections that may wait; Python's own five are soon too few
     allow_reuse_address = os.name == "posix"  # elsewhere it would let two servers share a port
 
     def __init__(self, port: int = 0) -> None:
@@ -106,7 +108,9 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(self._question)
 
     def _file(self, name: str) -> None:
-        if name in self.server.files:
+        if self.path == f"/{self.server.token}":  # without the last slash the page would look for its files elsewhere
+            self._send(HTTPStatus.PERMANENT_REDIRECT, "text/plain", b"", {"Location": f"{self.path}/"})
+        elif name in self.server.files:
             self._send(HTTPStatus.OK, *self.server.files[name])
         elif name in QUESTIONS or name == "upload":
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "this is asked with POST", Allow="POST")
@@ -143,6 +147,8 @@ class Handler(BaseHTTPRequestHandler):
             work(self._name())
         except Refused as refused:
             self._json(refused.status, {"error": str(refused)}, refused.headers, close=True)
+        except Gone as error:
+            self._json(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": str(error), "gone": error.name})
         except NarrowsError as error:
             self._json(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": str(error)})
         except (ConnectionError, TimeoutError):

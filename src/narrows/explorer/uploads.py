@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from narrows.data.own.images import FORMATS, channels_of, opened, to_array
+from narrows.data.own.images import FORMATS, channels_of, opened, orientation_of, to_array
 from narrows.errors import NarrowsError
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 20_000_000
 MOST_PIXELS = 40_000_000
+_TURNED = ("mirrored", "turned", "mirrored", "turned and mirrored", "turned", "turned and mirrored", "turned")
+"""What the EXIF orientations 2 to 8 ask for."""
 
 
 def read_upload(content: bytes, shape: tuple[int, ...], low: float, high: float) -> tuple[Tensor, str]:
@@ -36,15 +38,12 @@ def read_upload(content: bytes, shape: tuple[int, ...], low: float, high: float)
         raise NarrowsError(f"this file has {len(content):,} bytes; at most {MOST_BYTES:,} are taken: make it smaller")
 
     def work(image: "Picture") -> tuple[np.ndarray, str]:
-        pixels = image.width * image.height
-        if pixels > MOST_PIXELS:
-            raise NarrowsError(f"it has {pixels:,} pixels, and at most {MOST_PIXELS:,} are taken")
         told = _told(image, channels, (height, width))
         return to_array(image, (height, width), channels), told
 
     with warnings.catch_warnings():  # Pillow warns of odd EXIF and large sizes, which are dealt with here
         warnings.simplefilter("ignore")
-        made = opened(io.BytesIO(content), FORMATS, work)
+        made = opened(io.BytesIO(content), FORMATS, work, MOST_PIXELS)
     if isinstance(made, str):
         raise NarrowsError(f"this file cannot be used as a picture: {made}; choose another ({', '.join(FORMATS)})")
     values = torch.from_numpy(made[0].astype(np.float32)) / 255 * (high - low) + low
@@ -56,8 +55,14 @@ def _told(image: "Picture", channels: int, size: tuple[int, int]) -> str:
     kinds = {1: "grey", 3: "colour"}
     before, after = kinds[channels_of(image)], kinds[channels]
     done = [f"{image.width} x {image.height} pixels"]
-    if (image.height, image.width) != size:
-        same = image.height * size[1] == image.width * size[0]
+    if (frames := getattr(image, "n_frames", 1)) > 1:
+        done.append(f"the first of {frames:,} frames")
+    width, height = image.size
+    if (orientation := orientation_of(image)) > 1:
+        done.append(f"{_TURNED[orientation - 2]} as its EXIF says")
+        width, height = (width, height) if orientation < 5 else (height, width)
+    if (height, width) != size:
+        same = height * size[1] == width * size[0]
         done.append(f"scaled to {size[1]} x {size[0]}" + ("" if same else ", the centre cut out"))
     if before != after:
         done.append(f"{before} made {after}")

@@ -1,33 +1,18 @@
-"""Explorers around small untrained models: what they answer must not depend on what a model has learnt."""
+"""Explorers to ask."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-import torch
 
-from narrows.explorer.inputs import Inputs
-from narrows.explorer.models import Explored, Explorer
-from narrows.model import gated_vae
-from narrows.networks import NetworkConfig
-from narrows.using import Trained
-
-
-def build(shape: tuple[int, ...] = (1, 16, 16), n: int = 3, held: int = 40, **about: object) -> Explorer:
-    """An explorer with one model of `n` dimensions and random test inputs in bytes."""
-    torch.manual_seed(0)
-    model = gated_vae(NetworkConfig("mlp", shape, max(n, 1), 8, "sigmoid")).narrow(range(n)).eval()
-    x = torch.randint(0, 256, (held, *shape)) / 255
-    inputs = Inputs(x)
-    trained = Trained(Path("model.safetensors"), model, {"tau": 5.0, **about}, None)
-    return Explorer("noise", [Path("run")], [5.0], inputs, {0: Explored(trained, None, inputs)})
+from explorers import untrained
+from narrows.explorer.models import Explorer
 
 
 @pytest.fixture(scope="session")
 def make_explorer() -> Callable[..., Explorer]:
-    return build
+    return untrained
 
 
 @pytest.fixture(scope="session")
 def explorer() -> Explorer:
-    return build()
+    return untrained()

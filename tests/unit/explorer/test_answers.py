@@ -11,7 +11,8 @@ from PIL import Image
 
 from narrows.errors import NarrowsError
 from narrows.explorer import answers, page
-from narrows.explorer.inputs import MOST_UPLOADS, Inputs
+from narrows.explorer.inputs import MOST_UPLOADS, Gone, Inputs
+from narrows.explorer.models import Explorer
 
 
 def pixels(source: str) -> np.ndarray:
@@ -67,13 +68,9 @@ def test_the_mean_error_is_that_of_drawn_codes(explorer):
 
 
 def test_the_way_between_two_inputs_begins_and_ends_at_their_reconstructions(explorer):
-    answer = answers.between(explorer, {"model": 0, "inputs": ["test-1", "test-2"]})
-    strip = pixels(answer["strip"])
-    for name, code, cell in (
-        ("test-1", answer["codes"][0], strip[:, :64]),
-        ("test-2", answer["codes"][1], strip[:, -64:]),
-    ):
-        assert code == answers.input_(explorer, {"model": 0, "input": name})["code"]
+    strip = pixels(answers.between(explorer, {"model": 0, "inputs": ["test-1", "test-2"]})["strip"])
+    for name, cell in (("test-1", strip[:, :64]), ("test-2", strip[:, -64:])):
+        code = answers.input_(explorer, {"model": 0, "input": name})["code"]
         decoded = pixels(answers.decode(explorer, {"model": 0, "code": code})["picture"]).astype(int)
         assert np.abs(decoded - cell).max() <= 1  # a batch of nine may round otherwise
 
@@ -84,12 +81,30 @@ def test_vectors_are_numbers_and_tables_have_their_columns_on_the_page(make_expl
     decoded = answers.decode(explorer, {"model": 0, "code": [0, 0, 0], "input": "test-0"})
     assert set(decoded) == {"values", "error"}
     assert len(decoded["values"]) == 4
-    assert set(answers.between(explorer, {"model": 0, "inputs": ["test-0", "test-1"]})) == {"codes"}
+    with pytest.raises(NarrowsError, match="about vectors"):
+        answers.between(explorer, {"model": 0, "inputs": ["test-0", "test-1"]})
     html = page.html(explorer)
     assert "\\u003cscript>" in html
     assert html.count("<script") == 2  # the facts and ours
     assert 'id="columns"' in html
     assert "Upload" not in html
+
+
+def facts(explorer: Explorer) -> dict:
+    content = page.html(explorer).split('id="facts">')[1].split("</script>")[0]
+    return json.loads(content)
+
+
+def test_a_columns_last_place_is_the_thousandth_part_of_its_spread(make_explorer):
+    explorer = make_explorer((4,), held=101, columns=["large", "small", "flat", "huge"])
+    steps = torch.linspace(0, 1, 101, dtype=torch.float64)
+    columns = [1e6 + 4000 * steps, 1e-7 * steps, torch.full_like(steps, 7.0), 2e9 * steps]
+    explorer.inputs.held = torch.stack(columns, 1)
+    assert facts(explorer)["places"] == [0, -11, None, 6]
+    explorer.model(0).trained.about["units"] = {"shift": [0] * 4, "unit": [1.0, 1.0, 0.25, 1.0]}
+    assert facts(explorer)["places"] == [0, -11, -4, 6]
+    explorer.inputs.held = torch.empty(0, 4)
+    assert facts(explorer)["places"] == [-3, -3, -4, -3]
 
 
 def test_a_model_without_dimensions_or_inputs_still_has_a_page(make_explorer):
@@ -135,5 +150,14 @@ def test_only_the_last_uploads_are_kept():
     assert len(set(names)) == len(names)
     assert float(inputs.get(names[-1]).mean()) == MOST_UPLOADS
     assert float(inputs.get(names[1]).mean()) == 1
-    with pytest.raises(NarrowsError, match="any more"):
+    with pytest.raises(Gone, match="this input is gone: of uploads the 16 used last are kept; choose") as caught:
         inputs.get(names[0])
+    assert caught.value.name == names[0]
+
+
+def test_an_upload_that_is_in_use_is_not_forgotten():
+    inputs = Inputs(torch.zeros(1, 1, 2, 2))
+    first = inputs.add(torch.ones(1, 1, 2, 2))
+    for _ in range(3 * MOST_UPLOADS):
+        inputs.add(torch.zeros(1, 1, 2, 2))
+        assert float(inputs.get(first).mean()) == 1

@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from PIL import Image
 
 from narrows.errors import NarrowsError
 from narrows.explorer import answers
+from narrows.explorer.inputs import MOST_UPLOADS
 from narrows.explorer.server import QUESTION_BYTES, Server
 from narrows.explorer.uploads import MOST_BYTES
 
@@ -67,6 +69,21 @@ def test_the_page_and_its_files_are_read_and_forbid_everything_else(server):
     assert server.token.encode() not in content
 
 
+def test_without_its_last_slash_the_address_leads_to_the_page(server):
+    status, headers, content = ask(server, "GET", f"/{server.token}")
+    assert (status, headers["Location"], content) == (308, f"/{server.token}/", b"")
+    assert ask(server, "GET", headers["Location"])[0] == 200
+    assert ask(server, "GET", f"/{server.token}x")[0] == 404
+    assert ask(server, "POST", f"/{server.token}", "{}", Content_Type="application/json")[0] == 405
+
+
+def test_many_may_knock_at_once():
+    """Nobody is let in here: all must be able to wait."""
+    with Server() as busy, ExitStack() as opened:
+        for _ in range(100):
+            opened.enter_context(socket.create_connection(("127.0.0.1", busy.port), timeout=10))
+
+
 def test_a_question_gets_the_models_answer_over_one_connection(server, explorer):
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
     for code in ([0.0, 0.0, 0.0], [1.0, -1.0, 0.5]):
@@ -88,6 +105,15 @@ def test_an_upload_is_an_input_from_then_on(server, explorer):
     status, seen = question(server, "input", {"model": 0, "input": name})
     assert status == 200
     assert seen == question(server, "input", {"model": 0, "input": "test-5"})[1]
+
+
+def test_an_upload_that_is_gone_is_named_for_the_page_and_not_for_the_reader(server, explorer):
+    name = explorer.inputs.add(explorer.inputs.held[:1])
+    for _ in range(MOST_UPLOADS):
+        explorer.inputs.add(explorer.inputs.held[:1])
+    status, answer = question(server, "between", {"model": 0, "inputs": ["test-0", name]})
+    assert (status, answer["gone"]) == (422, name)
+    assert name not in answer["error"]
 
 
 def test_what_cannot_be_used_is_told_and_the_server_goes_on(server):

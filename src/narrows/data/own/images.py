@@ -7,6 +7,7 @@ order is that of their paths relative to the folder. Every image comes out by th
 =============  =========================================================================================
 orientation    the camera's, from EXIF, is applied (of a PNG, where EXIF stands before the pixels)
 animations     the first frame
+pixels         as many as Pillow takes, 178,956,970 a file (twice its MAX_IMAGE_PIXELS); more count as broken
 bits           sixteen-bit greys are scaled to eight: round(v / 257)
 channels       one if every file is grey (modes 1, L, LA and 16 bits), else RGB; palettes and CMYK are converted
 transparency   is laid over black
@@ -127,7 +128,7 @@ def to_array(image: "Picture", size: tuple[int, int] | None = None, channels: in
     from PIL import Image, ImageOps
 
     channels = channels or channels_of(image)
-    orientation = _orientation(image)
+    orientation = orientation_of(image)
     if size:
         width, height = (size[1], size[0]) if orientation < 5 else size
         image.draft(None, (2 * width, 2 * height))
@@ -143,6 +144,17 @@ def to_array(image: "Picture", size: tuple[int, int] | None = None, channels: in
 def channels_of(image: "Picture") -> int:
     """Return 1 for a grey image, 3 for any other."""
     return 1 if image.mode in _GREY or image.mode.startswith("I") else 3
+
+
+def orientation_of(image: "Picture") -> int:
+    """Return the EXIF orientation, 1 (upright) to 8; 5 and more swap the sides."""
+    if image.format == "PNG" and not {"exif", "Raw profile type exif"} & image.info.keys():
+        return 1  # Pillow would decode the whole image to look behind it
+    try:
+        orientation = image.getexif().get(0x0112, 1)
+    except Exception:  # damaged EXIF is no reason to refuse the picture
+        return 1
+    return orientation if orientation in range(1, 9) else 1
 
 
 def check_size(size: tuple[int, int] | None) -> None:
@@ -275,13 +287,19 @@ def _parallel(work: Callable[[range], _R], numbers: range) -> Iterator[tuple[ran
         pool.shutdown(cancel_futures=True)
 
 
-def opened(file: str | BinaryIO, formats: Iterable[str], work: "Callable[[Picture], _T]") -> _T | str:
-    """Return what `work` makes of the image, or in a few words why it is broken."""
+def opened(
+    file: str | BinaryIO, formats: Iterable[str], work: "Callable[[Picture], _T]", most: int | None = None
+) -> _T | str:
+    """Return what `work` makes of the image of at most `most` pixels, or in a few words why it is broken."""
     from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(file, formats=tuple(formats)) as image:
+            if most and (pixels := image.width * image.height) > most:
+                return f"it has {pixels:,} pixels, and at most {most:,} are taken"
             return work(image)
+    except Image.DecompressionBombError:  # which does not say the size
+        return f"it has more than {most or 2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels, the most that are taken"
     except PermissionError:
         raise NarrowsError(f"{file}: no permission to read it; change its mode or its owner") from None
     except MemoryError:
@@ -296,20 +314,9 @@ def opened(file: str | BinaryIO, formats: Iterable[str], work: "Callable[[Pictur
 
 def _header(image: "Picture") -> tuple[int, int, int]:
     width, height = image.size
-    if _orientation(image) >= 5:
+    if orientation_of(image) >= 5:
         width, height = height, width
     return height, width, channels_of(image)
-
-
-def _orientation(image: "Picture") -> int:
-    """Return the EXIF orientation, 1 (upright) to 8; 5 and more swap the sides."""
-    if image.format == "PNG" and not {"exif", "Raw profile type exif"} & image.info.keys():
-        return 1  # Pillow would decode the whole image to look behind it
-    try:
-        orientation = image.getexif().get(0x0112, 1)
-    except Exception:  # damaged EXIF is no reason to refuse the picture
-        return 1
-    return orientation if orientation in range(1, 9) else 1
 
 
 def _flat(image: "Picture", mode: str) -> "Picture":

@@ -6,23 +6,21 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const facts = JSON.parse($("facts").textContent);
-  const state = { model: 0, about: facts.first, code: [], off: new Set(), input: null, home: null, other: null, ends: null };
-  const SVG = "http://www.w3.org/2000/svg";
+  const state = { model: 0, about: facts.first, code: [], off: new Set(), input: null, home: null, other: null, far: null };
+  const { number, make, drawVector } = showing;
 
-  const number = (value, digits = 4) => (value === null || value === undefined ? "–" : `${+value.toPrecision(digits)}`);
-  const make = (name, parent, text, attributes = {}) => {
-    const node = document.createElement(name);
-    if (text) node.textContent = text;
-    for (const key in attributes) node.setAttribute(key, attributes[key]);
-    if (parent) parent.appendChild(node);
-    return node;
-  };
   const say = (text) => {
     $("message").textContent = text;
     $("message").hidden = !text;
   };
   const complain = (error) => {
-    if (!(error instanceof Outdated)) say(error.message);
+    if (error instanceof Outdated) return;
+    if (!error.gone) return say(error.message);
+    const key = ["input", "other"].find((one) => state[one] === error.gone);
+    if (!key) return; // it was told, or another was chosen meanwhile
+    forget(key);
+    const which = key === "input" ? "first" : "second";
+    say(`The ${which} input is gone: of uploads the ${facts.kept} used last are kept. Choose another.`);
   };
 
   async function post(name, body, type) {
@@ -33,7 +31,7 @@
     } catch {
       throw new Error("No answer. Is `narrows explore` still running?");
     }
-    if (answer.error && typeof answer.error === "string") throw new Error(answer.error);
+    if (answer.error && typeof answer.error === "string") throw Object.assign(new Error(answer.error), { gone: answer.gone });
     return answer;
   }
   class Outdated extends Error {}
@@ -75,55 +73,7 @@
   }
   const shown = (key) => $(key).querySelector("img");
 
-  /* Vectors: a table of named columns, or both lines. */
   const vector = { input: null, decoded: null };
-  function drawVector() {
-    if ($("columns")) drawColumns();
-    else drawProfile();
-  }
-  function drawColumns() {
-    const body = $("columns");
-    if (!body.children.length)
-      for (const name of facts.columns) {
-        const row = make("tr", body);
-        make("th", row, name, { scope: "row" });
-        make("td", row, "", { class: "number" });
-        make("td", row, "", { class: "number" });
-        const cell = make("div", make("td", row, "", { class: "place", "aria-hidden": "true" }));
-        make("span", cell);
-        make("i", cell);
-      }
-    facts.columns.forEach((_, i) => {
-      const [, given, made, place] = body.children[i].children, range = facts.ranges[i];
-      const x = vector.input ? vector.input[i] : null, y = vector.decoded ? vector.decoded[i] : null;
-      given.textContent = number(x);
-      made.textContent = number(y);
-      const at = (value) => (range && range[1] > range[0] ? Math.max(0, Math.min(1, (value - range[0]) / (range[1] - range[0]))) : 0);
-      const [bar, mark] = place.firstChild.children;
-      bar.style.width = y === null ? "0" : `${100 * at(y)}%`;
-      mark.hidden = x === null || !range;
-      mark.style.left = `${100 * at(x ?? 0)}%`;
-    });
-  }
-  function drawProfile() {
-    const known = [...facts.ranges.flat(), ...(vector.decoded || []), ...(vector.input || [])].filter((v) => v !== null);
-    const low = Math.min(...known), high = Math.max(...known), span = high - low || 1, svg = $("profile");
-    svg.setAttribute("viewBox", "0 0 1000 100");
-    svg.setAttribute("preserveAspectRatio", "none");
-    svg.setAttribute("aria-label", "The input's values and the decoded ones");
-    svg.replaceChildren();
-    for (const [values, colour] of [[vector.input, "c6"], [vector.decoded, "c0"]]) {
-      if (!values) continue;
-      const line = document.createElementNS(SVG, "polyline"), last = Math.max(1, values.length - 1);
-      const points = values.map((v, i) => `${(1000 * i) / last},${96 - (92 * ((v ?? low) - low)) / span}`);
-      line.setAttribute("class", `line ${colour}`);
-      line.setAttribute("points", points.join(" "));
-      svg.appendChild(line);
-    }
-    $("top").textContent = number(high, 3);
-    $("bottom").textContent = number(low, 3);
-  }
-
   const decode = latest(async (started) => {
     const answer = await ask("decode", { code: state.code, input: state.input });
     if (facts.image) {
@@ -133,7 +83,7 @@
       await image.decode();
     } else {
       vector.decoded = answer.values;
-      drawVector();
+      drawVector(facts, vector);
     }
     $("one").textContent = number(answer.error);
     $("one-word").textContent = state.home ? `${number(state.home.error)} from its own code` : "choose an input";
@@ -201,7 +151,7 @@
     $(`on-${i}`).closest("li").classList.toggle("off", !on);
     decode();
     check();
-    if (state.ends) guarded(join)();
+    strip();
   }
   function setCode(code, started) {
     code.forEach((value, i) => range(i, value));
@@ -221,21 +171,46 @@
     if (key === "input") {
       state.home = answer;
       if (!facts.image) vector.input = answer.values;
-      setCode(answer.code);
+      goHome();
+    } else {
+      state.far = answer;
+      walk();
     }
-    await join();
+    joined();
   }
-  async function join() {
-    if (!$("way")) return;
-    state.ends = null;
-    $("way").value = 0;
-    $("way-value").textContent = "0%";
-    $("way").disabled = !(state.input && state.other);
-    if ($("way").disabled) return;
-    const answer = await ask("between", { inputs: [state.input, state.other] });
-    state.ends = answer.codes;
-    if (facts.image) picture($("strip"), answer.strip);
+  /* An upload that the server has forgotten. What the sliders say stays. */
+  function forget(key) {
+    Object.assign(state, key === "input" ? { input: null, home: null } : { other: null, far: null });
+    $(`${key}-title`).textContent = key === "input" ? "No input is chosen." : "No second input is chosen.";
+    picture(shown(key), null);
+    joined();
+    decode();
   }
+
+  /* The way from the first input's code to the second one's. The slider and what is shown go together: a new first input
+     takes both to the start, a new second one leaves the slider and moves the code. */
+  function joined() {
+    if ($("way")) $("way").disabled = !(state.home && state.far);
+    strip();
+  }
+  function walk(started) {
+    const at = +$("way").value;
+    $("way-value").textContent = `${Math.round(100 * at)}%`;
+    if (state.home && state.far) setCode(state.home.code.map((value, i) => (1 - at) * value + at * state.far.code[i]), started);
+  }
+  function goHome() {
+    if ($("way")) {
+      $("way").value = 0;
+      $("way-value").textContent = "0%";
+    }
+    setCode(state.home ? state.home.code : state.about.sliders.map((one) => one.start));
+  }
+  const strip = latest(async () => {
+    if (!$("strip")) return;
+    const { home, far } = state;
+    const answer = home && far ? await ask("between", { inputs: [state.input, state.other] }) : {};
+    if (state.home === home && state.far === far) picture($("strip"), answer.strip);
+  });
   function neighbour(key, which) {
     const [kind, place] = (state[key] || "").split("-"), now = kind === "test" ? +place : which === "next" ? -1 : 0;
     if (which === "random") return `test-${Math.floor(Math.random() * facts.inputs)}`;
@@ -263,22 +238,17 @@
     }));
 
   /* The rest */
-  $("back").addEventListener("click", () => setCode(state.home ? state.home.code : state.about.sliders.map((s) => s.start)));
+  $("back").addEventListener("click", goHome);
   $("all-on").addEventListener("click", () => {
     for (const i of [...state.off]) toggle(i, true);
   });
-  if ($("way"))
-    $("way").addEventListener("input", (event) => {
-      if (!state.ends) return;
-      const started = performance.now(), at = +event.target.value, [first, last] = state.ends;
-      $("way-value").textContent = `${Math.round(100 * at)}%`;
-      setCode(first.map((value, i) => (1 - at) * value + at * last[i]), started);
-    });
+  if ($("way")) $("way").addEventListener("input", () => walk(performance.now()));
 
   function describe() {
     $("headline").textContent = state.about.headline;
     if ($("tau")) {
-      const tau = facts.taus[state.model], text = `${number(tau, 6)}: ${state.about.sliders.length} dimensions`;
+      const tau = facts.taus[state.model], count = state.about.sliders.length;
+      const text = `${number(tau, 6)}: ${count} dimension${count === 1 ? "" : "s"}`;
       $("tau-value").textContent = text;
       $("tau").setAttribute("aria-valuetext", text);
     }
@@ -286,13 +256,14 @@
   const swap = latest(async (place) => {
     say("");
     const about = await ask("model", { model: place });
-    Object.assign(state, { model: place, about, code: [], ends: null });
+    Object.assign(state, { model: place, about, code: [], home: null, far: null });
     state.off.clear();
     describe();
     buildSliders();
     check();
-    if (state.input) await choose("input", state.input);
-    else decode();
+    joined(); // the strip was the other model's
+    for (const key of ["input", "other"]) if (state[key]) await choose(key, state[key]).catch(complain);
+    if (!state.input) decode();
   });
   if ($("tau")) {
     $("tau").value = 0;

@@ -321,7 +321,7 @@ BROKEN = {
     "cut.webp": (encoded("WEBP")[:-50], ""),
     "header.png": (encoded("PNG")[:30], ""),
     "flipped.png": (encoded("PNG")[:300] + bytes(100) + encoded("PNG")[400:], ""),
-    "bomb.png": (png_of(60_000, 60_000), "decompression bomb"),
+    "bomb.png": (png_of(60_000, 60_000), "(it has more than 178,956,970 pixels, the most that are taken)"),
 }
 
 
