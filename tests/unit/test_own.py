@@ -379,15 +379,9 @@ def test_models_of_other_precisions_train(kind):
         (lambda model: ClosingConfig(patience=-1), "patience must be at least 0; it is -1"),
         (lambda model: Fast(model, 1.0, None, (0, 0)), "split_sizes must be two counts"),
         (lambda model: Fast(model, 1.0, None, 10), r"split_sizes must be two counts, .*; it is 10"),
-        (
-            lambda model: step(Fast(model, 1.0, None, (9, 9), error=lambda x, y: (x - y) ** 2)),
-            "has 3 numbers an example",
-        ),
-        (lambda model: step(Narrowing(model, Geco(1.0), error=lambda x, y: (x - y) ** 2)), "there are 1 tolerances"),
-        (
-            lambda model: step(Fast(model, 1.0, None, (9, 9), error=lambda x, y: (x - y).mean())),
-            "error must return one",
-        ),
+        (lambda model: step(Fast(model, 1.0, None, (9, 9), error=all_values)), "the error has 3 numbers an example"),
+        (lambda model: step(Narrowing(model, Geco(1.0), error=all_values)), "there are 1 tolerances"),
+        (lambda model: step(Fast(model, 1.0, None, (9, 9), error=F.mse_loss)), "error must return one number an"),
     ],
 )
 def test_bad_parameters_are_named(make, text):
