@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from narrows import Pretrained, load_model, read_description
+from narrows import NarrowsError, Pretrained, load_model, read_description
 from narrows.cli import main
 from narrows.data import load
 
@@ -186,6 +187,43 @@ def test_a_model_is_shared_with_a_card_and_comes_back(run, tmp_path):
     held = shared.result.heldout
     for fact in ("library_name: narrows", "`digits`", "at most 40", f"error {held.error:.4g}", "(curves.png)", "| 0 |"):
         assert fact in card, fact
+
+
+def test_the_card_of_a_table_says_in_what_the_error_counts(table, run):
+    words = "values, in the columns' own standard deviations or ranges); "
+    assert f"summed over an input's 2 {words}" in Pretrained.of(table / "run").generate_model_card().content
+    assert "standard deviations" not in Pretrained.of(run).generate_model_card().content
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "expected"),
+    [
+        ("config.json", b"{", "{folder}/config.json is damaged (Expecting property name"),
+        ("config.json", b"\xff\xfe", "{folder}/config.json is damaged ("),
+        ("config.json", b"[1]", "{folder}/config.json is damaged ("),
+        ("config.json", b"[" * 100_000, "{folder}/config.json is damaged ("),
+        ("result.json", b"{", "get it again from where it came, or delete it"),
+        ("result.json", b"[" * 100_000, "{folder}/result.json is damaged ("),
+        ("model.safetensors", b"noise", "cannot read the model {folder}/model.safetensors"),
+    ],
+)
+def test_damaged_files_of_a_shared_model_are_named(run, tmp_path, file, content, expected):
+    folder = tmp_path / "repo"
+    Pretrained.of(run).save_pretrained(folder)
+    (folder / file).write_bytes(content)
+    with pytest.raises(NarrowsError) as caught:
+        Pretrained.from_pretrained(folder)
+    text = str(caught.value)
+    assert expected.format(folder=folder) in text
+    assert "\n" not in text
+    assert "narrows resume" not in text
+
+
+def test_a_damaged_answer_of_a_run_is_written_again_by_resuming(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "run" / "result.json").write_text("{")
+    with pytest.raises(NarrowsError, match=r"delete it, and `narrows resume .*` writes it again"):
+        Pretrained.of(tmp_path / "run")
 
 
 def test_bad_input_gets_one_line(run, table, digits, tmp_path, capsys):
