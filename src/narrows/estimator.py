@@ -32,18 +32,17 @@ from narrows.errors import NarrowsError
 from narrows.model import VAE, standard_normal
 from narrows.networks import build
 from narrows.parameters import check_parameters, in_parameters, one_of, whole
-from narrows.runs import MetricRow, Result
+from narrows.runs import Result
 from narrows.sampling import COMPONENTS, KINDS, MOST_CODES, Kind, Sampler, fit_sampler
 from narrows.training.common_unit import measure_unit
 from narrows.training.config import TrainConfig
 from narrows.training.display import Display
-from narrows.training.memory import MemoryTrainer
+from narrows.training.memory import LOG_EVERY, Lines, MemoryTrainer
 from narrows.training.setup import Build
 
 ROWS = 512
 """Examples that go through the networks at a time."""
 LEAST_ROWS = 10
-LOG_EVERY = 50
 
 
 class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -140,7 +139,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             unit = measure_unit(x, None if self.tau is None else float(self.tau))
             data = from_array(unit.inward(x), "any", name="X")
             config = self._config(len(split(data).train), None if before is None else before.n, unit.square)
-            display = _Lines(unit.square) if self.verbose else Display()
+            display = Lines(unit.square) if self.verbose else Display()
             trainer = MemoryTrainer(config, data, display, self._build(before), unit.square)
             result, model, rows = trainer.fit(before)
         except NarrowsError as error:
@@ -335,20 +334,3 @@ def _layout(shape: tuple[int, ...]) -> str:
     if len(shape) == 3:
         return "last" if shape[-1] in CHANNELS else "first"
     return "rows" if len(shape) == 1 else "grey"
-
-
-class _Lines(Display):
-    """A line now and then, with errors in the user's unit."""
-
-    def __init__(self, square: float) -> None:
-        super().__init__()
-        self.square = square
-
-    def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
-        """Print what is trained, on what."""
-        print(*lines, sep="\n", flush=True)
-
-    def row(self, row: MetricRow) -> None:
-        """Print every tenth row."""
-        if row.step % (10 * LOG_EVERY) == 0:
-            print(f"batch {row.step:,}: error {row.error * self.square:.4g}, {row.open} dimensions open", flush=True)

@@ -18,6 +18,9 @@ from narrows.training.saving import describe
 from narrows.training.setup import Build
 from narrows.training.signals import StopRequest
 
+LOG_EVERY = 50
+"""Batches between rows of the curves."""
+
 
 class MemoryTrainer(Trainer):
     """One run without a folder; Ctrl-C ends it at once, with nothing kept."""
@@ -80,3 +83,20 @@ class MemoryFolder(RunFolder):
 
     def write_result(self, result: Result) -> None:
         """It is returned."""
+
+
+class Lines(Display):
+    """A line now and then, with errors in the user's unit."""
+
+    def __init__(self, square: float) -> None:
+        super().__init__()
+        self.square = square
+
+    def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
+        """Print what is trained, on what."""
+        print(*lines, sep="\n", flush=True)
+
+    def row(self, row: MetricRow) -> None:
+        """Print every tenth row."""
+        if row.step % (10 * LOG_EVERY) == 0:
+            print(f"batch {row.step:,}: error {row.error * self.square:.4g}, {row.open} dimensions open", flush=True)

@@ -126,8 +126,8 @@ def promised(config: TrainConfig, data: Data, measured: Moments) -> float | None
         return None
     if measured.variance < SMALLEST:
         raise NarrowsError(
-            f"{data.name}: the examples that train are (nearly) the same, with a variance of {measured.variance:.2g} in "
-            f"all; give --tau, or multiply them by a large number if they do differ"
+            f"{data.name}: the examples that train are (nearly) the same, with a variance of {measured.variance:.2g} "
+            f"in all; give --tau, or multiply them by a large number if they do differ"
         )
     if config.explained is not None:
         return max((1 - config.explained) * measured.variance, SMALLEST)
