@@ -46,8 +46,6 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
         name = str(pretrained_model_name_or_path)
         try:
             return super().from_pretrained(name, **settings)
-        except NarrowsError:
-            raise
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, AttributeError) as error:
             where = f"{name}/config.json" if os.path.isdir(name) else f"the config.json of {name}"
             raise NarrowsError(
