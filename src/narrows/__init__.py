@@ -8,6 +8,7 @@ latent dimensions while it trains, as many as the promise allows. The reading or
      3  gates        L0 gates: probability, the antithetic pair, ARM and DisARM
         gating       gates on any inner layer; narrow() cuts what they closed
      4  model        VAE and GatedVAE; narrow() returns a new, smaller model
+        descriptions what a saved model says about itself, checked before anything is built from it
         own          the same for an encoder and a decoder of your own, latent vectors or maps
      5  objective    reconstruction error, gated KL
      6  constraint   GECO: moving average, multiplier, tolerance

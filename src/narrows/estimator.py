@@ -31,18 +31,18 @@ from narrows.data.arrays import CHANNELS
 from narrows.errors import NarrowsError
 from narrows.model import VAE, standard_normal
 from narrows.networks import build
-from narrows.parameters import check_parameters, in_parameters, whole
-from narrows.runs import MetricRow, Result
-from narrows.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fit_sampler
+from narrows.parameters import check_parameters, in_parameters, one_of, whole
+from narrows.runs import Result
+from narrows.sampling import COMPONENTS, KINDS, MOST_CODES, Kind, Sampler, fit_sampler
+from narrows.training.common_unit import measure_unit
 from narrows.training.config import TrainConfig
 from narrows.training.display import Display
-from narrows.training.memory import MemoryTrainer
+from narrows.training.memory import LOG_EVERY, Lines, MemoryTrainer
 from narrows.training.setup import Build
 
 ROWS = 512
 """Examples that go through the networks at a time."""
 LEAST_ROWS = 10
-LOG_EVERY = 50
 
 
 class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -127,26 +127,24 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Train on `X` and find the number of dimensions."""
         check_parameters(self.get_params(deep=False))
-        x = check_array(X, dtype=[np.float64, np.float32], allow_nd=True, ensure_min_samples=2, estimator=self)
-        if x.ndim > 4:
+        x = check_array(X, dtype=[np.float64, np.float32], allow_nd=True, ensure_min_samples=0, estimator=self)
+        if x.ndim > 4 or 0 in x.shape[1:]:
             raise ValueError(f"X must hold rows (N, D) or images (N, H, W) or (N, H, W, C); its shape is {x.shape}")
         if len(x) < LEAST_ROWS:
             raise ValueError(
                 f"fitting takes {LEAST_ROWS} samples or more, to train, to validate and to test; n_samples={len(x)}"
             )
         before = self._begun(x) if self.warm_start else None
-        mean = x.mean(0, dtype=np.float64)
-        # Vectors are centred in double precision, so that a column far from 0 keeps its digits.
-        centred = (x - mean).astype(np.float32) if x.ndim == 2 else x
         try:
-            data = from_array(centred, "any", name="X")
-            config = self._config(len(split(data).train), None if before is None else before.n)
-            trainer = MemoryTrainer(config, data, _Lines() if self.verbose else Display(), self._build(before))
+            unit = measure_unit(x, None if self.tau is None else float(self.tau))
+            data = from_array(unit.inward(x), "any", name="X")
+            config = self._config(len(split(data).train), None if before is None else before.n, unit.square)
+            display = Lines(unit.square) if self.verbose else Display()
+            trainer = MemoryTrainer(config, data, display, self._build(before), unit.square)
             result, model, rows = trainer.fit(before)
         except NarrowsError as error:
             raise ValueError(in_parameters(str(error))) from error
-        if x.ndim == 2:
-            model.scaling = model.scaling.in_units(torch.from_numpy(mean), torch.ones(len(mean), dtype=torch.float64))
+        model.scaling = unit.outward(model.scaling)
         if before is not None and before.network is not None:
             model.network = replace(before.network, n=model.n)
         validate_data(self, X, skip_check_array=True)  # from here on the estimator is the new one, not before
@@ -154,7 +152,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.result_ = result
         self.shape_: tuple[int, ...] = x.shape[1:]
         self.layout_ = _layout(self.shape_)
-        self.mean_ = mean
+        self.mean_ = unit.mean
         self.n_components_ = model.n
         self.met_ = result.met
         self.tau_ = result.tau
@@ -171,6 +169,14 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             return None
         if self.shape_ != x.shape[1:]:
             raise ValueError(f"warm_start: the model is for examples of shape {self.shape_}; these are {x.shape[1:]}")
+        if model.network is not None:
+            for name, there in (("width", model.network.width), ("network", model.network.kind)):
+                given = getattr(self, name)
+                if given not in ("auto", there):
+                    raise ValueError(
+                        f"warm_start goes on with the networks there are: {name} was {there!r}, and is now {given!r}; "
+                        f"put it back, or set warm_start=False"
+                    )
         return model
 
     def _build(self, before: VAE | None) -> Build | None:
@@ -178,9 +184,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if callable(self.network):
             return self.network
         network = None if before is None else before.network
-        if network is None or self.network not in ("auto", network.kind):
-            return None
-        return lambda shape, n: build(replace(network, n=n, width=int(self.width)))[:2]
+        return None if network is None else lambda shape, n: build(replace(network, n=n))[:2]
 
     def _warn(self, result: Result) -> None:
         """Say so where the answer is not what the user asked for."""
@@ -252,6 +256,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         It takes the data again, because the estimator keeps none; pass what it was fitted to.
         """
         x = self._examples(X)
+        one_of("kind", kind, KINDS)
         whole("components", components)
         state = check_random_state(random_state)
         generator = torch.Generator().manual_seed(int(state.randint(2**31 - 1)))
@@ -277,12 +282,12 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         tags.input_tags.three_d_array = True
         return tags
 
-    def _config(self, rows: int, start: int | None) -> TrainConfig:
+    def _config(self, rows: int, start: int | None, square: float) -> TrainConfig:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         n = self.n_components if start is None else start
         return TrainConfig(
             data="X",
-            tau=None if self.tau is None else float(self.tau),
+            tau=None if self.tau is None else float(self.tau) / square,
             explained=float(self.explained) if self.tau is None else None,
             n="auto" if n is None else int(n),
             steps="auto" if self.max_steps is None else int(self.max_steps),
@@ -298,9 +303,11 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _examples(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
-        x: np.ndarray = validate_data(self, X, dtype=[np.float64, np.float32], allow_nd=True, reset=False)
-        if x.shape[1:] != self.shape_:
-            raise ValueError(f"examples have the shape {self.shape_}, as in fit; these have {x.shape[1:]}")
+        x: np.ndarray = check_array(X, dtype=[np.float64, np.float32], allow_nd=True, estimator=self, input_name="X")
+        images = x.ndim > 2 or len(self.shape_) > 1  # for rows scikit-learn has words of its own
+        if images and x.shape[1:] != self.shape_:
+            raise ValueError(f"X must hold examples of shape {self.shape_}, as in fit; these have {x.shape[1:]}")
+        validate_data(self, X, reset=False, skip_check_array=True)
         return x
 
     def _parts(self, rows: np.ndarray) -> Iterator[tuple[slice, Tensor, VAE]]:
@@ -327,16 +334,3 @@ def _layout(shape: tuple[int, ...]) -> str:
     if len(shape) == 3:
         return "last" if shape[-1] in CHANNELS else "first"
     return "rows" if len(shape) == 1 else "grey"
-
-
-class _Lines(Display):
-    """A line now and then."""
-
-    def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
-        """Print what is trained, on what."""
-        print(*lines, sep="\n", flush=True)
-
-    def row(self, row: MetricRow) -> None:
-        """Print every tenth row."""
-        if row.step % (10 * LOG_EVERY) == 0:
-            print(f"batch {row.step:,}: error {row.error:.4g}, {row.open} dimensions open", flush=True)

@@ -27,7 +27,16 @@ from narrows.features import Features, make_features
 from narrows.model import VAE
 from narrows.normals import Normal, fit_normal, frechet_distance
 from narrows.objective import kl_elements
-from narrows.sampling import COMPONENTS, KINDS, MOST_CODES, Sampler, check_sampler, fit_sampler, posterior_samples
+from narrows.sampling import (
+    COMPONENTS,
+    KINDS,
+    MOST_CODES,
+    Sampler,
+    check_codes,
+    check_sampler,
+    fit_sampler,
+    posterior_samples,
+)
 from narrows.training.config import TrainConfig
 from narrows.training.evaluate import describe_dimensions
 from narrows.training.evaluate import evaluate as measure_error
@@ -45,16 +54,18 @@ def evaluate(
     against: Path | str | None = None,
     samples: int = SAMPLES,
     seed: int = 0,
-    components: int = COMPONENTS,
+    components: int | None = None,
     data: Data | None = None,
     progress: Progress = silent,
 ) -> Evaluation:
     """Measure a run's model on its test split, beside that of another run on the same data.
 
+    The mixture has `components`; without a number, ten or as many as the training split's codes are enough for.
     `data` is for runs that were trained on data in memory; other runs know where theirs are. Nothing is written but
     the classifier in the cache folder; `write_evaluation` writes the run's evaluation.json.
     """
-    check_sampler("mixture", components)
+    if components is not None:
+        check_sampler("mixture", components)
     if samples < 2:
         raise NarrowsError(f"--samples must be at least 2, so that they vary; it is {samples}")
     if not 0 <= seed < 2**63:
@@ -71,8 +82,12 @@ def evaluate(
         _check_same(first, second, None if given else mark, progress)
         check_unchanged(second, data)
     examples, codes = exact(data), min(len(splits.train), MOST_CODES)
+    if components is None:
+        components = max(1, min(COMPONENTS, codes // 2))
+    elif first.model.n or (second and second.model.n):  # codes without dimensions are all the same
+        check_codes(codes, components)
     features = make_features(data, examples, splits, f"{mark} {seed_of_split}", seed, progress)
-    bench = Bench(examples, splits, features, samples, seed, max(1, min(components, codes // 2)), progress)
+    bench = Bench(examples, splits, features, samples, seed, components, progress)
     real = bench.normal(thinned(splits.train, samples), "looking at real examples")
     return Evaluation(
         data=data.name,

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from narrows.cutting import LatentLayer
+from narrows.descriptions import network_of
 from narrows.errors import NarrowsError
 from narrows.files import write_atomic
 from narrows.gates import L0Gates
@@ -28,6 +29,8 @@ from narrows.networks import Decoder, Encoder, NetworkConfig, Scaling, build
 
 LOG_STD_BOUND = 8.0
 FORMAT = "narrows.vae.2"
+FLOATS = {"F64", "F32", "F16", "BF16"}
+"""What weights may be stored as, in safetensors' words."""
 
 
 class Posterior(NamedTuple):
@@ -171,7 +174,7 @@ def read_description(path: Path) -> dict[str, Any]:
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             description = json.loads((file.metadata() or {}).get("narrows", "null"))
-    except (OSError, ValueError, safetensors.SafetensorError) as error:
+    except (OSError, ValueError, RecursionError, safetensors.SafetensorError) as error:
         raise NarrowsError(f"cannot read the model {path}: {error}") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise NarrowsError(f"{path} is not a model of this version of narrows (expected format {FORMAT})")
@@ -179,21 +182,44 @@ def read_description(path: Path) -> dict[str, Any]:
 
 
 def load_model(path: Path | str) -> VAE:
-    """Load a saved model, ready for inference on the CPU."""
+    """Load a saved model, ready for inference on the CPU.
+
+    Whatever the file says, no code is run and no more memory is taken than its own tensors need.
+    """
     path = Path(path)
     description = read_description(path)
     try:
-        stored, kept = description["network"], list(description["kept"])
-        network = NetworkConfig(**{**stored, "shape": tuple(stored["shape"])})
-    except (KeyError, TypeError) as error:
-        raise NarrowsError(f"the model {path} has a damaged description ({error})") from error
+        network = network_of(description)
+    except NarrowsError as error:
+        raise NarrowsError(f"the model {path} has a damaged description: {error}") from None
     with torch.random.fork_rng(devices=[]):  # building draws initial values; the caller's generator stays as it is
-        model = gated_vae(replace(network, n=max(network.n, 1))).narrow(range(network.n))
-    model.kept = kept
-    try:
-        tensors = safetensors.torch.load_file(path)
-        model.scaling.to(tensors["scaling.shift"].dtype)  # columns with units of their own are in double precision
-        model.load_state_dict(tensors)
-    except (KeyError, RuntimeError) as error:
-        raise NarrowsError(f"the model {path} does not fit its own description: it is damaged") from error
+        try:
+            with torch.device("meta"):
+                expected = {name: list(t.shape) for name, t in _untrained(network).state_dict().items()}
+        except (RuntimeError, OverflowError, TypeError):  # sizes beyond any address
+            expected = None
+        if _stored_shapes(path) != expected:
+            raise NarrowsError(f"the model {path} does not fit its own description: it is damaged")
+        model = _untrained(network)
+    model.kept = description["kept"]
+    tensors = safetensors.torch.load_file(path)
+    model.scaling.to(tensors["scaling.shift"].dtype)  # columns with units of their own are in double precision
+    model.load_state_dict(tensors)
     return model.eval()
+
+
+def _untrained(network: NetworkConfig) -> VAE:
+    encoder, decoder, scaling = build(replace(network, n=max(network.n, 1)))
+    if network.n == 0:
+        encoder, decoder = encoder.narrowed([]), decoder.narrowed([])
+    return VAE(encoder, decoder, scaling, network=network)
+
+
+def _stored_shapes(path: Path) -> dict[str, list[int]]:
+    """Return the tensors' shapes by name; nothing but the header is read."""
+    with safetensors.safe_open(path, framework="pt") as file:
+        parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        strange = {part.get_dtype() for part in parts.values()} - FLOATS
+        if strange:
+            raise NarrowsError(f"the model {path} has weights of type {min(strange)}; they must be floats")
+        return {name: part.get_shape() for name, part in parts.items()}

@@ -297,11 +297,15 @@ class Scaling(nn.Module):
 
     def inward(self, x: Tensor) -> Tensor:
         """From the user's units to the encoder's."""
-        return x if self.output == "sigmoid" else (x - self.shift) / self.scale
+        return x if self.output == "sigmoid" else (self._precise(x) - self.shift) / self.scale
 
     def outward(self, y: Tensor) -> Tensor:
         """From the decoder's last layer to the user's units."""
-        return torch.sigmoid(y) if self.output == "sigmoid" else self.shift + self.scale * y
+        return torch.sigmoid(y) if self.output == "sigmoid" else self.shift + self.scale * self._precise(y)
+
+    def _precise(self, x: Tensor) -> Tensor:
+        """One number for all of an image would otherwise be rounded to the image's precision."""
+        return x.to(torch.promote_types(x.dtype, self.shift.dtype))
 
 
 def build(config: NetworkConfig) -> tuple[Encoder, Decoder, Scaling]:

@@ -1,6 +1,6 @@
 """The estimator's parameters: their rules, and errors of training said in their names."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -19,9 +19,13 @@ def check_parameters(given: Mapping[str, Any]) -> None:
     if not callable(given["network"]):
         choices["network"] = ("auto", "mlp", "conv")
     for name, known in choices.items():
-        if given[name] not in known:
-            hint = " or a callable" if name == "network" else ""
-            raise ValueError(f"{name} must be one of {', '.join(known)}{hint}; it is {given[name]!r}")
+        one_of(name, given[name], known, " or a callable" if name == "network" else "")
+
+
+def one_of(name: str, value: Any, known: Sequence[str], hint: str = "") -> None:
+    """Refuse what is none of the known words."""
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}{hint}; it is {value!r}")
 
 
 def whole(name: str, value: Any, optional: bool = False) -> None:

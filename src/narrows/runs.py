@@ -252,10 +252,10 @@ class RunFolder:
             return None
         try:
             return Result.from_json(self.result.read_text())
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise NarrowsError(
-                f"{self.result} is damaged ({error}); delete it, and `narrows resume {self.path}` writes it again"
-            ) from error
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            again = f"delete it, and `narrows resume {self.path}` writes it again"
+            remedy = again if self.checkpoints.is_dir() else "get it again from where it came, or delete it"
+            raise NarrowsError(f"{self.result} is damaged ({error}); {remedy}") from error
 
     def write_result(self, result: Result) -> None:
         """Store the answer."""

@@ -84,10 +84,7 @@ def fit_sampler(kind: Kind, codes: np.ndarray, components: int = COMPONENTS, see
     if kind == "gaussian":
         fitted = fit_normal([codes])
         return _sampler(kind, np.ones(1), fitted.mean[None], fitted.covariance[None])
-    if count < 2 * components:
-        raise NarrowsError(
-            f"a mixture of {components} needs {2 * components} codes or more; there are {count}; take fewer components"
-        )
+    check_codes(count, components)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
@@ -105,6 +102,14 @@ def check_sampler(kind: str, components: int) -> None:
         raise NarrowsError(f"a sampler is one of {', '.join(KINDS)}; it is {kind!r}")
     if components < 1:
         raise NarrowsError(f"--components must be at least 1; it is {components}")
+
+
+def check_codes(count: int, components: int) -> None:
+    """Refuse a mixture of more components than there are pairs of codes."""
+    if count < 2 * components:
+        raise NarrowsError(
+            f"a mixture of {components} needs {2 * components} codes or more; there are {count}; take fewer components"
+        )
 
 
 def posterior_samples(

@@ -18,6 +18,7 @@ from huggingface_hub import ModelCard, ModelCardData, ModelHubMixin, hf_hub_down
 from huggingface_hub.errors import EntryNotFoundError
 
 from narrows._version import __version__
+from narrows.errors import NarrowsError
 from narrows.model import VAE, load_model, read_description
 from narrows.runs import Result, RunFolder
 from narrows.using import open_trained
@@ -38,6 +39,18 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
     def of(cls, run: Path | str) -> Self:
         """Take the model of a run's folder."""
         return cls(open_trained(run).path.parent)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **settings: Any) -> Self:
+        """Load a model from a folder or from the hub; `settings` are those of `ModelHubMixin.from_pretrained`."""
+        name = str(pretrained_model_name_or_path)
+        try:
+            return super().from_pretrained(name, **settings)
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, AttributeError) as error:
+            where = f"{name}/config.json" if os.path.isdir(name) else f"the config.json of {name}"
+            raise NarrowsError(
+                f"{where} is damaged ({error}); get it again, or delete it: nothing in it is needed"
+            ) from error
 
     def _save_pretrained(self, save_directory: Path) -> None:
         for name in (MODEL, RESULT, FIGURE):
@@ -83,11 +96,12 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
         result = self.result
         if result is not None:
             held, tau = result.heldout, result.tau
+            unit = ", in the columns' own standard deviations or ranges" if "units" in self.about else ""
             promise = "no promise about the error" if tau is None else f"the promise that the error is at most {tau:g}"
             verdict = "" if tau is None else f" The promise is {'kept' if result.met else 'not kept'} there."
             lines += [
                 f"It was started with {result.n} latent dimensions and {promise} ({self.about.get('error')} error, "
-                f"summed over an input's {result.values} values); {result.dims} are left.",
+                f"summed over an input's {result.values} values{unit}); {result.dims} are left.",
                 "",
                 f"On {held.count:,} test inputs, which trained and chose nothing: error {held.error:.4g} (95% interval "
                 f"{held.low:.4g} to {held.high:.4g}), {held.error_at_mean:.4g} when decoding the mean.{verdict}",

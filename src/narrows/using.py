@@ -19,7 +19,7 @@ from narrows.data import ArrayExamples, Data, Examples, load, split
 from narrows.data.cache import write_array
 from narrows.data.progress import Progress, silent
 from narrows.data.sources import kind_of
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, OptionError
 from narrows.files import atomic_file
 from narrows.fronts import FrontFolder
 from narrows.model import VAE, load_model, read_description
@@ -75,15 +75,18 @@ def open_data(trained: Trained, source: str | None = None, progress: Progress = 
     named = config.data if source is None else source
     kind = kind_of(named)
     size = "x".join(map(str, trained.shape[1:])) if trained.config is None and len(trained.shape) == 3 else None
-    data = load(
-        named,
-        config.values,
-        origin=config.source if kind == "set" and named == config.data else "auto",
-        image_size=(config.image_size or size) if kind in ("folder", "hub") else None,
-        skip_broken=config.skip_broken if kind == "folder" else False,
-        columns=trained.about.get("columns") if kind == "table" else None,
-        progress=progress,
-    )
+    try:
+        data = load(
+            named,
+            config.values,
+            origin=config.source if kind == "set" and named == config.data else "auto",
+            image_size=(config.image_size or size) if kind in ("folder", "hub") else None,
+            skip_broken=config.skip_broken if kind == "folder" else False,
+            columns=trained.about.get("columns") if kind == "table" else None,
+            progress=progress,
+        )
+    except OptionError as error:
+        raise NarrowsError(error.otherwise) from None
     if data.examples.shape != trained.shape:
         here, there = ("x".join(map(str, shape)) for shape in (data.examples.shape, trained.shape))
         raise NarrowsError(f"{data.name} has examples of {here}; the model {trained.path} takes {there}")
@@ -129,6 +132,20 @@ def reconstruct(
         yield layout(y)
 
 
+def read_codes(path: Path) -> np.ndarray:
+    """Map an array of codes from a .npy file."""
+    try:
+        codes = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        raise NarrowsError(f"cannot read the codes {path}: {error.strerror or error}") from None
+    except Exception:  # a damaged header can break numpy's reader in any way
+        raise NarrowsError(f"cannot read the codes {path}: it is no .npy file of numbers, (N, dimensions)") from None
+    if isinstance(codes, np.ndarray):
+        return codes
+    codes.close()
+    raise NarrowsError(f"cannot read the codes {path}: it is an archive (.npz); save one array of it with numpy.save")
+
+
 @torch.no_grad()
 def decode(trained: Trained, codes: np.ndarray, progress: Progress = silent) -> Iterator[np.ndarray]:
     """Yield what codes, (N, n), stand for."""
@@ -139,11 +156,20 @@ def decode(trained: Trained, codes: np.ndarray, progress: Progress = silent) -> 
     if not len(codes):
         raise NarrowsError("there are no codes to decode: the file holds 0 rows")
     for start in range(0, len(codes), ROWS):
-        rows = torch.tensor(codes[start : start + ROWS].astype(np.float32))
-        if not torch.isfinite(rows).all():
-            raise NarrowsError(f"code {start + int((~torch.isfinite(rows)).any(1).nonzero()[0])} is not finite")
-        yield layout(trained.model.decode(rows))
+        rows = np.asarray(codes[start : start + ROWS])
+        _refuse_first(~np.isfinite(rows), start, "is not finite; codes are finite numbers")
+        _refuse_first(np.abs(rows) > np.finfo(np.float32).max, start, "is too large for single precision (3.4e+38)")
+        decoded = layout(trained.model.decode(torch.from_numpy(rows.astype(np.float32))))
+        _refuse_first(~np.isfinite(decoded), start, "is too large: what it stands for has no room in single precision")
+        yield decoded
         progress("decoding", min(start + ROWS, len(codes)), len(codes))
+
+
+def _refuse_first(bad: np.ndarray, start: int, why: str) -> None:
+    """Refuse the first code of a part, counted from 0 in the file, that is bad anywhere."""
+    rows = np.flatnonzero(bad.reshape(len(bad), -1).any(1))
+    if len(rows):
+        raise NarrowsError(f"code {start + int(rows[0])} {why}")
 
 
 @torch.no_grad()

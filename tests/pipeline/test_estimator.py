@@ -1,8 +1,10 @@
 """NarrowVAE among scikit-learn's own: its checks, pipelines, searches, copies; and an answer that is known."""
 
+import copy
 import dataclasses
 import io
 import pickle
+import re
 import warnings
 
 import joblib
@@ -19,9 +21,12 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from torch import Tensor, nn
 
 from narrows import NarrowVAE
+from narrows.data import from_array
 from narrows.data.synthetic import curved_manifold
 from narrows.networks import Decoder, Encoder
 from narrows.sampling import prior
+from narrows.training.config import TrainConfig
+from narrows.training.setup import make_model, moments
 
 pytestmark = pytest.mark.filterwarnings("ignore:the promise is not certain")
 SMALL = {"max_steps": 30, "width": 2, "device": "cpu", "random_state": 0}
@@ -103,7 +108,7 @@ def test_samples_from_what_the_codes_are_like(fitted, kind):
 def test_samplers_that_do_not_fit_are_refused(fitted):
     with pytest.raises(ValueError, match="a mixture of 10 needs 20 codes or more; there are 5"):
         fitted.fit_sampler(curved(5))
-    with pytest.raises(ValueError, match="a sampler is one of prior, gaussian, mixture; it is 'kernel'"):
+    with pytest.raises(ValueError, match=r"^kind must be one of prior, gaussian, mixture; it is 'kernel'"):
         fitted.fit_sampler(curved(5), "kernel")
     for sampler in (prior(fitted.n_components_ + 1), "gaussian"):
         with pytest.raises(ValueError, match="sampler must come from fit_sampler of this model"):
@@ -146,6 +151,20 @@ def test_constant_columns_and_few_rows():
     np.testing.assert_allclose(model.inverse_transform(model.transform(x))[:, -2:], 3.0, atol=0.2)
 
 
+def test_examples_of_another_shape_are_told_by_their_shapes(fitted):
+    x = np.random.default_rng(0).random((20, 16, 16))
+    model = NarrowVAE(4, **SMALL).fit(x)
+    for other in (x[:, :8], x.reshape(20, -1), x[..., None]):
+        with pytest.raises(
+            ValueError, match=rf"shape \(16, 16\), as in fit; these have {re.escape(str(other.shape[1:]))}$"
+        ):
+            model.transform(other)
+    with pytest.raises(ValueError, match="X has 5 features, but NarrowVAE is expecting 12 features"):
+        fitted.transform(np.zeros((3, 5)))
+    with pytest.raises(ValueError, match=r"shape \(12,\), as in fit; these have \(12, 2\)$"):
+        fitted.transform(np.zeros((3, 12, 2)))
+
+
 @pytest.mark.parametrize("shape", [(20, 20), (20, 20, 3), (3, 20, 20)])
 def test_images_keep_their_layout(shape):
     x = np.random.default_rng(0).random((40, *shape)) * 255
@@ -182,6 +201,75 @@ def test_columns_far_from_zero_keep_their_digits(fitted):
     np.testing.assert_allclose(model.inverse_transform(model.transform(x))[:, -1], 5e6, rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(12,), (4, 3), (2, 2, 3)])
+@pytest.mark.parametrize("power", [-250, -66, 50, 250])
+def test_another_unit_is_the_same_fit_bit_for_bit(shape, power):
+    """Powers of two change no digit, so neither may the answer; 2 ** -66 is about 1e-20."""
+    x = curved(60).reshape(60, *shape)
+    here, there = NarrowVAE(4, **SMALL).fit(x), NarrowVAE(4, **SMALL).fit(x * 2.0**power)
+    square = 4.0**power
+    np.testing.assert_array_equal(there.transform(x * 2.0**power), here.transform(x))
+    np.testing.assert_array_equal(
+        there.inverse_transform(here.transform(x)), here.inverse_transform(here.transform(x)) * 2.0**power
+    )
+    assert there.tau_ == here.tau_ * square
+    assert there.score(x * 2.0**power) == here.score(x)
+    np.testing.assert_array_equal(there.dimension_cost_, here.dimension_cost_ * square)
+    np.testing.assert_array_equal(there.history_["error"], np.array(here.history_["error"]) * square)
+    for part in ("heldout", "validation"):
+        assert getattr(there.result_, part).high == getattr(here.result_, part).high * square
+    assert there.result_.variance == here.result_.variance * square
+    assert there.mean_.shape == shape
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_images_far_from_zero_keep_their_digits(dtype):
+    x = (np.random.default_rng(0).integers(0, 64, (60, 1, 1)) * np.ones((60, 16, 16))).astype(dtype)
+    here, there = NarrowVAE(4, **SMALL).fit(x), NarrowVAE(4, **SMALL).fit(x + dtype(2**17))
+    assert there.tau_ == pytest.approx(here.tau_, rel=1e-6)
+    assert there.score(x + dtype(2**17)) == pytest.approx(here.score(x), abs=1e-3)
+    np.testing.assert_allclose(there.transform(x + dtype(2**17)), here.transform(x), atol=1e-3)
+    far = NarrowVAE(4, **SMALL).fit(x.astype(np.float64) + 1e8)
+    assert far.score(x.astype(np.float64) + 1e8) == pytest.approx(here.score(x), abs=1e-3)
+
+
+def test_a_promise_in_numbers_counts_in_the_users_unit():
+    x = curved(60) * 1e20
+    model = NarrowVAE(4, tau=1e40, **SMALL).fit(x)
+    assert model.tau_ == model.result_.tau == 1e40
+    with pytest.raises(
+        ValueError, match=r"tau must be between .*e\+08 and .*e\+68 for an X that varies by .*; it is 1$"
+    ):
+        NarrowVAE(4, tau=1.0, **SMALL).fit(x)
+    with pytest.raises(ValueError, match=r"tau must be between .*; it is 1e-300$"):
+        NarrowVAE(4, tau=1e-300, **SMALL).fit(np.ones((50, 4)))
+
+
+@pytest.mark.parametrize("value", [0.1, 0.0, 1e30, 1e-30])
+def test_equal_rows_take_a_number_for_a_promise(value):
+    with pytest.raises(ValueError, match=r"X: all examples are \(nearly\) the same, .* give tau$"):
+        NarrowVAE(**SMALL).fit(np.full((50, 4), value))
+    assert NarrowVAE(tau=1.0, **SMALL).fit(np.full((50, 4), value)).tau_ == 1.0
+
+
+def test_how_training_goes_is_told_in_the_users_unit(capsys):
+    model = NarrowVAE(4, **{**SMALL, "max_steps": 500}, verbose=True).fit(curved(100) * 1e20)
+    out = capsys.readouterr().out
+    assert f"error <= {model.tau_:g} an input" in out
+    assert f"batch 500: error {model.history_['error'][-1]:.4g}, " in out
+
+
+def test_values_beyond_double_precision():
+    x = curved(50)
+    with pytest.raises(ValueError, match=r"X has values up to .*e\+200; above 1e\+100 .* divide X by a large number"):
+        NarrowVAE(**SMALL).fit(x * 1e200)
+    with pytest.raises(ValueError, match=r"X varies by .*e-151; below 1e-100 .* multiply X by a large number"):
+        NarrowVAE(**SMALL).fit(x * 1e-150)
+    rough = np.random.default_rng(0).random((16, 16)) * 1e6
+    with pytest.raises(ValueError, match=r"X: pixels that vary by .* subtract each pixel's mean first"):
+        NarrowVAE(**SMALL).fit(np.random.default_rng(1).random((20, 16, 16)) + rough)
+
+
 def test_a_promise_that_is_not_kept_is_told():
     with pytest.warns(ConvergenceWarning, match="the promise is not certain on held-out rows: error .* tau"):
         NarrowVAE(**SMALL).fit(curved(100))
@@ -198,8 +286,12 @@ def test_a_warm_start_in_another_unit_and_with_other_networks(fitted):
     x = curved() * 50 - 7
     warm = pickle.loads(pickle.dumps(fitted)).set_params(warm_start=True, max_steps=20, explained=0.5)
     assert warm.fit(1000 * x + 50).score(1000 * x + 50) > 0.5
-    with pytest.raises(ValueError, match="warm_start: the model there is has other networks"):
+    with pytest.raises(ValueError, match="networks there are: width was 8, and is now 4; put it back"):
         warm.set_params(width=4).fit(x)
+    with pytest.raises(ValueError, match="networks there are: network was 'mlp', and is now 'conv'; put it back"):
+        warm.set_params(width=8, network="conv").fit(x)
+    with pytest.raises(ValueError, match="network was 'mlp', and is now <function own"):
+        warm.set_params(network=own).fit(x)
 
 
 def test_a_warm_start_goes_on_with_the_model_there_is(fitted):
@@ -237,6 +329,43 @@ class OwnDecoder(Decoder):
             self.stem.bias.copy_(mean)
 
 
+class Plain(nn.Module):
+    """A decoder but for its class: it would train to the end and could not be cut."""
+
+    def __init__(self, shape, n):
+        super().__init__()
+        self.stem = nn.Linear(n, shape[0])
+
+    def forward(self, z, record=None, reuse=None) -> Tensor:
+        return self.stem(z)
+
+
+class OnlyZ(OwnDecoder):
+    def forward(self, z) -> Tensor:
+        return self.stem(z)
+
+
+class Headless(Encoder):
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class Tuple(OwnEncoder):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x), None
+
+
+class Noting(OwnEncoder):
+    """Frozen BatchNorm, as users have it: a look at the network must not thaw it."""
+
+    def __init__(self, shape, n):
+        super().__init__(shape, n)
+        self.norm = nn.BatchNorm1d(shape[0]).eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.norm(x))
+
+
 def own(shape, n):
     return OwnEncoder(shape, n), OwnDecoder(shape, n)
 
@@ -250,14 +379,42 @@ def test_networks_of_ones_own():
 @pytest.mark.parametrize(
     ("factory", "expected"),
     [
-        (lambda shape, n: None, "a network factory must return an encoder and a decoder; it returned None"),
-        (lambda shape, n: (nn.Identity(), nn.Identity()), "the encoder Identity needs a torch.nn.Linear called 'head'"),
+        (lambda shape, n: None, "network: a factory must return an encoder and a decoder; it returned None"),
+        (lambda shape, n: (nn.Identity(), nn.Identity()), "the encoder must be a narrows.networks.Encoder; it is a Id"),
+        (lambda shape, n: (own(shape, n)[0], Plain(shape, n)), "the decoder must be a narrows.networks.Decoder; it is"),
+        (lambda shape, n: (Headless(), own(shape, n)[1]), "the encoder Headless needs a torch.nn.Linear called 'head'"),
         (lambda shape, n: own(shape, n + 1), "with 4 latent dimensions the encoder's head must have 8 outputs"),
+        (
+            lambda shape, n: (own(shape, n)[0], OnlyZ(shape, n)),
+            r"forward\(z, record=None, reuse=None\), must .*TypeError",
+        ),
+        (
+            lambda shape, n: (OwnEncoder((5,), n), own(shape, n)[1]),
+            r"must make \(2, 8\) of \(2, 12\); it failed with Run",
+        ),
+        (lambda shape, n: (own(shape, n)[0], OwnDecoder((5,), n)), r"\(2, 12\) of \(2, 4\); it makes \(2, 5\)$"),
+        (
+            lambda shape, n: (Tuple(shape, n), own(shape, n)[1]),
+            r"the encoder Tuple, .* \(2, 8\) of .*; it makes tuple$",
+        ),
     ],
 )
 def test_networks_that_cannot_be_gated(factory, expected):
     with pytest.raises(ValueError, match=expected):
         NarrowVAE(4, network=factory, **SMALL).fit(curved(100))
+
+
+def test_a_look_at_a_network_leaves_it_as_it_was():
+    encoder, decoder = Noting((12,), 4), OwnDecoder((12,), 4)
+    before = copy.deepcopy(encoder.state_dict())
+    config = TrainConfig(data="X", tau=1.0, n=4, network="mlp")
+    data = from_array(curved(20).astype(np.float32), "any")
+    measured = moments(data.examples, np.arange(20))
+    model = make_model(config, data, measured, lambda shape, n: (encoder, decoder))
+    assert model.encoder is encoder
+    assert (encoder.training, encoder.norm.training) == (True, False)
+    for name, tensor in encoder.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
 
 
 @pytest.mark.parametrize(
@@ -289,8 +446,11 @@ def test_bad_data(fitted):
         NarrowVAE(**SMALL).fit(csr_matrix(x))
     with pytest.raises(ValueError, match="NaN"):
         NarrowVAE(**SMALL).fit(np.where(x > 0.9, np.nan, x))
-    with pytest.raises(ValueError, match=r"fitting takes 10 samples or more, .* n_samples=3"):
-        NarrowVAE(**SMALL).fit(x[:3])
+    for count in (0, 1, 9):
+        with pytest.raises(ValueError, match=rf"^fitting takes 10 samples or more, .* n_samples={count}$"):
+            NarrowVAE(**SMALL).fit(x[:count])
+    with pytest.raises(ValueError, match=r"X must hold rows .* its shape is \(50, 0, 4\)"):
+        NarrowVAE(**SMALL).fit(np.empty((50, 0, 4)))
     with pytest.raises(ValueError, match="nearly"):
         NarrowVAE(**SMALL).fit(np.ones((50, 4)))
     with pytest.raises(ValueError, match=r"X must hold rows .* its shape is \(50, 2, 2, 2, 2\)"):

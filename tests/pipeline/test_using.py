@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from narrows import Pretrained, load_model, read_description
+from narrows import NarrowsError, Pretrained, load_model, read_description
 from narrows.cli import main
 from narrows.data import load
 
@@ -188,6 +189,43 @@ def test_a_model_is_shared_with_a_card_and_comes_back(run, tmp_path):
         assert fact in card, fact
 
 
+def test_the_card_of_a_table_says_in_what_the_error_counts(table, run):
+    words = "values, in the columns' own standard deviations or ranges); "
+    assert f"summed over an input's 2 {words}" in Pretrained.of(table / "run").generate_model_card().content
+    assert "standard deviations" not in Pretrained.of(run).generate_model_card().content
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "expected"),
+    [
+        ("config.json", b"{", "{folder}/config.json is damaged (Expecting property name"),
+        ("config.json", b"\xff\xfe", "{folder}/config.json is damaged ("),
+        ("config.json", b"[1]", "{folder}/config.json is damaged ("),
+        ("config.json", b"[" * 100_000, "{folder}/config.json is damaged ("),
+        ("result.json", b"{", "get it again from where it came, or delete it"),
+        ("result.json", b"[" * 100_000, "{folder}/result.json is damaged ("),
+        ("model.safetensors", b"noise", "cannot read the model {folder}/model.safetensors"),
+    ],
+)
+def test_damaged_files_of_a_shared_model_are_named(run, tmp_path, file, content, expected):
+    folder = tmp_path / "repo"
+    Pretrained.of(run).save_pretrained(folder)
+    (folder / file).write_bytes(content)
+    with pytest.raises(NarrowsError) as caught:
+        Pretrained.from_pretrained(folder)
+    text = str(caught.value)
+    assert expected.format(folder=folder) in text
+    assert "\n" not in text
+    assert "narrows resume" not in text
+
+
+def test_a_damaged_answer_of_a_run_is_written_again_by_resuming(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "run" / "result.json").write_text("{")
+    with pytest.raises(NarrowsError, match=r"delete it, and `narrows resume .*` writes it again"):
+        Pretrained.of(tmp_path / "run")
+
+
 def test_bad_input_gets_one_line(run, table, digits, tmp_path, capsys):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
@@ -195,8 +233,24 @@ def test_bad_input_gets_one_line(run, table, digits, tmp_path, capsys):
     np.save(tmp_path / "nan.npy", np.full((3, load_model(run / "model.safetensors").n), np.nan))
     np.save(tmp_path / "none.npy", np.zeros((0, load_model(run / "model.safetensors").n)))
     (tmp_path / "noise.npy").write_bytes(b"noise")
+    n = load_model(run / "model.safetensors").n
+    np.save(tmp_path / "scalar.npy", np.float64(3))
+    np.savez(tmp_path / "archive.npz", z=np.zeros((3, n)))
+    np.save(tmp_path / "huge.npy", np.where(np.arange(300)[:, None] == 290, 1e300, np.zeros((300, n))))
+    np.save(tmp_path / "large.npy", np.full((3, n), 3e38))
+    np.save(tmp_path / "wide.npy", np.load(digits).astype(np.float32))
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "bad.png").write_bytes(b"bad")
     for words, expected in (
-        (["encode", str(run), str(table / "t.csv"), "-o", "z.npy"], "holds text, not numbers"),
+        (
+            ["encode", str(run), str(table / "t.csv"), "-o", "z.npy"],
+            "holds text, not numbers ('x' in row 1); write the columns of numbers into a file of their own\n",
+        ),
+        (
+            ["reconstruct", str(run), str(tmp_path / "wide.npy"), "-o", "z.npy"],
+            "outside [0, 1]; the model was trained on values in [0, 1]; rescale these in the same way\n",
+        ),
+        (["encode", str(run), str(tmp_path / "broken"), "-o", "z.npy"], "; repair or remove it\n"),
         (["encode", str(table / "run"), str(digits), "-o", "z.npy"], "has examples of 1x28x28; the model"),
         (["encode", str(tmp_path), "-o", "z.npy"], "is no run folder"),
         (["encode", str(run), "-o", "z.txt"], "what is written is a .npy file"),
@@ -204,6 +258,14 @@ def test_bad_input_gets_one_line(run, table, digits, tmp_path, capsys):
         (["encode", str(run / "model.safetensors"), "-o", "z.npy"], "does not say where its data are; name the data"),
         (["decode", str(run), str(tmp_path / "codes.npy"), "-o", "x.npy"], "these are float64 (3, 99)"),
         (["decode", str(run), str(tmp_path / "nan.npy"), "-o", "x.npy"], "code 0 is not finite"),
+        (["decode", str(run), str(tmp_path / "scalar.npy"), "-o", "x.npy"], "; these are float64 ()\n"),
+        (["decode", str(run), str(tmp_path / "archive.npz"), "-o", "x.npy"], "it is an archive (.npz); save one array"),
+        (["decode", str(run), str(tmp_path), "-o", "x.npy"], "cannot read the codes"),
+        (["decode", str(run), str(tmp_path / "huge.npy"), "-o", "x.npy"], "code 290 is too large for single precision"),
+        (
+            ["decode", str(run), str(tmp_path / "large.npy"), "-o", "x.npy"],
+            "code 0 is too large: what it stands for has",
+        ),
         (["decode", str(run), str(tmp_path / "none.npy"), "-o", "x.npy"], "there are no codes to decode"),
         (["decode", str(run), str(tmp_path / "noise.npy"), "-o", "x.npy"], "cannot read the codes"),
         (["sample", str(run), "--count", "0", "-o", "x.npy"], "--count must be at least 1; it is 0"),
@@ -220,7 +282,10 @@ def test_bad_input_gets_one_line(run, table, digits, tmp_path, capsys):
         assert expected in error
     assert (tmp_path / "full" / "mine.txt").read_text() == "mine"
     left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == ["codes.npy", "full", "nan.npy", "noise.npy", "none.npy"]
+    assert left == [
+        "archive.npz", "broken", "codes.npy", "full", "huge.npy", "large.npy", "nan.npy", "noise.npy", "none.npy",
+        "scalar.npy", "wide.npy",
+    ]  # fmt: skip
 
 
 def test_without_onnx_the_install_line_is_told(run, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import resource
 
 import pytest
 import torch
@@ -121,6 +122,91 @@ def test_what_is_not_a_model_is_refused(tmp_path):
         load_model(path)
     with pytest.raises(NarrowsError, match="cannot read the model"):
         load_model(tmp_path / "missing.safetensors")
+
+
+TAMPERED = {
+    "n": ["4", 4.0, -1, True, 10**9, None],
+    "shape": ["ab", [20.0], [], [10**12], [20, 1], [1, 2, 3, 4], None, [10**30]],
+    "width": [10**7, 10**30, 0, "4", 4.0],
+    "kind": ["evil", "conv", ["mlp"], None],
+    "output": ["evil", 1],
+    "direct": [True, 1, "no"],
+    "more": [1],
+}
+TAMPERED_BESIDE = {
+    "network": [None, [], "mlp", {}],
+    "kept": [[9, "a"], [1], [1, 4, 5], [1, 1], [-1, 2], "ab", None, 3, [1.0, 4.0], [True, 2]],
+    "tau": ["abc", -1, 0, [1], float("nan"), float("inf"), 10**400],
+    "error": ["evil", ["squared"], None],
+    "data": [3, None],
+    "columns": [3, ["a"], [1] * 20],
+    "units": [3, {}, {"shift": [0.0] * 20, "unit": [0.0] * 20}, {"shift": "x", "unit": [1.0] * 20}],
+}
+
+
+def tampered(path, change):
+    about = read_description(path)
+    change(about)
+    save_file(load_file(path), path, {"narrows": json.dumps(about)})
+
+
+@pytest.mark.parametrize(
+    ("within", "name", "value"),
+    [
+        *((True, name, value) for name, values in TAMPERED.items() for value in values),
+        *((False, name, value) for name, values in TAMPERED_BESIDE.items() for value in values),
+    ],
+    ids=lambda value: f"{value!r:.40}",
+)
+def test_a_description_that_cannot_be_true_is_refused_in_one_line(within, name, value, generator, tmp_path):
+    model, _ = make("mlp", generator)
+    path = tmp_path / "m.safetensors"
+    save_model(model.float().narrow([1, 4]), path)
+    tampered(path, lambda about: (about["network"] if within else about).update({name: value}))
+    with pytest.raises(NarrowsError) as caught:
+        load_model(path)
+    text = str(caught.value)
+    assert str(path) in text
+    assert "\n" not in text
+    assert " must be " in text or "does not fit its own description" in text or "'more' that is not known" in text
+
+
+def test_nothing_is_built_from_a_description_that_the_tensors_do_not_bear_out(generator, tmp_path):
+    """A network of eight gigabytes in words, of some kilobytes in fact: it is never made."""
+    model, _ = make("mlp", generator)
+    path = tmp_path / "m.safetensors"
+    save_model(model.float().narrow([1, 4]), path)
+    tampered(path, lambda about: about["network"].update(width=4_000))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(NarrowsError, match="does not fit its own description"):
+        load_model(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "in kilobytes"
+
+
+def test_a_model_without_a_network_or_with_nested_text_is_refused(generator, tmp_path):
+    model, _ = make("mlp", generator)
+    path = tmp_path / "m.safetensors"
+    save_model(model.float().narrow([1, 4]), path)
+    tensors = load_file(path)
+    tampered(path, lambda about: about.pop("network"))
+    with pytest.raises(NarrowsError, match="network must be an object; it is None"):
+        load_model(path)
+    save_file(tensors, path, {"narrows": "[" * 100_000})
+    with pytest.raises(NarrowsError, match="cannot read the model"):
+        load_model(path)
+    save_file({"a": torch.zeros(2)}, path, {"narrows": json.dumps({"format": "narrows.vae.2"})})
+    with pytest.raises(NarrowsError, match="damaged description"):
+        load_model(path)
+
+
+def test_weights_that_are_no_floats_are_refused(generator, tmp_path):
+    model, _ = make("mlp", generator)
+    path = tmp_path / "m.safetensors"
+    save_model(model.float().narrow([1, 4]), path)
+    about = read_description(path)
+    save_file({name: t.to(torch.int32) for name, t in load_file(path).items()}, path, {"narrows": json.dumps(about)})
+    with pytest.raises(NarrowsError, match="has weights of type I32"):
+        load_model(path)
 
 
 def test_extreme_encoder_outputs_stay_finite(generator):

@@ -8,7 +8,7 @@ from narrows.cli.app import app
 
 @app.command
 def evaluate(
-    run: Path, /, *, against: Path | None = None, samples: int = 5_000, seed: int = 0, components: int = 10
+    run: Path, /, *, against: Path | None = None, samples: int = 5_000, seed: int = 0, components: int | None = None
 ) -> int:
     """Measure a run's model on its test split: error, dimensions, and how near its samples are to real examples.
 
@@ -26,7 +26,7 @@ def evaluate(
     seed
         Of samples, mixture and classifier.
     components
-        Of the mixture.
+        Of the mixture; by default 10, or fewer where the training split is small.
     """
     from narrows import evaluating
     from narrows.evaluation import write_evaluation

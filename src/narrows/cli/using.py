@@ -49,17 +49,11 @@ def decode(run: Path, codes: Path, /, *, out: Out) -> int:
     out
         The .npy file.
     """
-    import numpy as np
-
     from narrows import using
     from narrows.report.live import make_loading
 
     trained = using.open_trained(run)
-    try:
-        rows = np.load(codes, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no .npy file of numbers"
-        raise NarrowsError(f"cannot read the codes {codes}: {reason}") from None
+    rows = using.read_codes(codes)
     with closing(make_loading()) as loading:
         shape = using.write(out, using.decode(trained, rows, loading))
     print(f"{shape[0]:,} examples of {'x'.join(map(str, shape[1:]))}: {out}")

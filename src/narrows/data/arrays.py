@@ -21,7 +21,7 @@ import torch
 from narrows.data.dataset import Data, Values
 from narrows.data.examples import ArrayExamples
 from narrows.data.mapping import release
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, OptionError
 
 _CHUNK_BYTES = 1 << 24
 CHANNELS = (1, 3, 4)
@@ -115,9 +115,10 @@ def _check_floats(array: np.ndarray, values: Values, name: str) -> None:
             "fill them in or leave those examples out"
         )
     if values == "unit" and not 0 <= low <= high <= 1:
-        raise NarrowsError(
-            f"{name}: values run from {low:.6g} to {high:.6g}, outside [0, 1]; "
-            "rescale them, or allow any range with --values any (values='any' in Python)"
+        raise OptionError(
+            f"{name}: values run from {low:.6g} to {high:.6g}, outside [0, 1]",
+            "rescale them, or allow any range with --values any (values='any' in Python)",
+            "the model was trained on values in [0, 1]; rescale these in the same way",
         )
     _check_largest(low, high, name)
 

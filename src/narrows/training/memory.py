@@ -1,5 +1,6 @@
 """Training that writes nothing: the same loop, with its rows and its model kept in memory."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -8,19 +9,28 @@ from narrows.data import Data
 from narrows.errors import NarrowsError
 from narrows.model import VAE
 from narrows.runs import DecisionRow, MetricRow, Result, RunFolder
+from narrows.training.common_unit import result_times, row_times
 from narrows.training.config import TrainConfig
 from narrows.training.display import Display
 from narrows.training.keeping import Kept
 from narrows.training.loop import Trainer
+from narrows.training.saving import describe
 from narrows.training.setup import Build
 from narrows.training.signals import StopRequest
+
+LOG_EVERY = 50
+"""Batches between rows of the curves."""
 
 
 class MemoryTrainer(Trainer):
     """One run without a folder; Ctrl-C ends it at once, with nothing kept."""
 
-    def __init__(self, config: TrainConfig, data: Data, display: Display, build: Build | None = None) -> None:
+    def __init__(
+        self, config: TrainConfig, data: Data, display: Display, build: Build | None = None, square: float = 1.0
+    ) -> None:
         super().__init__(config, data, display, build)
+        self.square = square
+        """What an error of 1 is in the user's unit, in which everything is returned."""
         self.folder = MemoryFolder()
         self.saved: VAE | None = None
 
@@ -36,7 +46,15 @@ class MemoryTrainer(Trainer):
         result = self._run(StopRequest())
         assert self.saved is not None
         assert isinstance(self.folder, MemoryFolder)
-        return result, self.saved.cpu(), self.folder.rows
+        rows = [row_times(row, self.square) for row in self.folder.rows]
+        return result_times(result, self.square), self.saved.cpu(), rows
+
+    def _header(self) -> list[str]:
+        """Say what is trained with tau in the user's unit."""
+        assert self.config.tau is not None
+        users = replace(self.config, tau=self.config.tau * self.square)
+        weights = sum(p.numel() for p in self.model.parameters())
+        return describe(users, self.data, self.splits, self.units, weights, str(self.accelerator.device))
 
     def _checkpoint(self) -> None:
         if not all(torch.isfinite(p).all() for p in self.narrowing.parameters()):
@@ -65,3 +83,20 @@ class MemoryFolder(RunFolder):
 
     def write_result(self, result: Result) -> None:
         """It is returned."""
+
+
+class Lines(Display):
+    """A line now and then, with errors in the user's unit."""
+
+    def __init__(self, square: float) -> None:
+        super().__init__()
+        self.square = square
+
+    def begin(self, config: TrainConfig, lines: list[str], step: int) -> None:
+        """Print what is trained, on what."""
+        print(*lines, sep="\n", flush=True)
+
+    def row(self, row: MetricRow) -> None:
+        """Print every tenth row."""
+        if row.step % (10 * LOG_EVERY) == 0:
+            print(f"batch {row.step:,}: error {row.error * self.square:.4g}, {row.open} dimensions open", flush=True)

@@ -9,7 +9,7 @@ import accelerate
 import numpy as np
 import torch
 from accelerate.utils import broadcast_object_list
-from torch import Tensor
+from torch import Tensor, nn
 
 from narrows.constraint import Geco, GecoConfig
 from narrows.data import SETS, Data, Examples, absolute
@@ -125,7 +125,10 @@ def promised(config: TrainConfig, data: Data, measured: Moments) -> float | None
     if config.recipe == "plain" and config.explained is None:
         return None
     if measured.variance < SMALLEST:
-        raise NarrowsError(f"{data.name}: all examples are (nearly) the same; give any --tau from {SMALLEST:g} on")
+        raise NarrowsError(
+            f"{data.name}: the examples that train are (nearly) the same, with a variance of {measured.variance:.2g} "
+            f"in all; give --tau, or multiply them by a large number if they do differ"
+        )
     if config.explained is not None:
         return max((1 - config.explained) * measured.variance, SMALLEST)
     raise NarrowsError(
@@ -174,21 +177,47 @@ def make_model(config: TrainConfig, data: Data, measured: Moments, build: Build 
 
 
 def _around(build: Build, network: NetworkConfig) -> GatedVAE:
-    """Return a model around a user's networks; refuse what cannot be gated and cut."""
+    """Return a model around a user's networks; refuse what cannot be trained, gated and cut."""
     made = build(network.shape, network.n)
     if not isinstance(made, tuple) or len(made) != 2:
-        raise NarrowsError(f"a network factory must return an encoder and a decoder; it returned {made!r:.200}")
+        raise NarrowsError(f"network: a factory must return an encoder and a decoder; it returned {made!r:.200}")
     encoder, decoder = made
-    for part, name, layer in ((encoder, "encoder", "head"), (decoder, "decoder", "stem")):
-        if not isinstance(getattr(part, layer, None), torch.nn.Linear):
-            raise NarrowsError(f"the {name} {type(part).__name__} needs a torch.nn.Linear called {layer!r}")
+    parts = ((encoder, "encoder", Encoder, "head"), (decoder, "decoder", Decoder, "stem"))
+    for part, name, kind, layer in parts:
+        if not isinstance(part, kind):
+            raise NarrowsError(
+                f"network: the {name} must be a narrows.networks.{kind.__name__}; it is a {type(part).__name__}"
+            )
+        if not isinstance(getattr(part, layer, None), nn.Linear):
+            raise NarrowsError(f"network: the {name} {type(part).__name__} needs a torch.nn.Linear called {layer!r}")
     sizes = (encoder.head.out_features, decoder.stem.in_features)
     if sizes != (2 * network.n, network.n):
         raise NarrowsError(
-            f"with {network.n} latent dimensions the encoder's head must have {2 * network.n} outputs and the "
+            f"network: with {network.n} latent dimensions the encoder's head must have {2 * network.n} outputs and the "
             f"decoder's stem {network.n} inputs; they have {sizes[0]} and {sizes[1]}"
         )
+    x, z = torch.zeros(2, *network.shape), torch.zeros(2, network.n)
+    _probe("encoder", encoder, "forward(x)", (2, 2 * network.n), x)
+    _probe("decoder", decoder, "forward(z, record=None, reuse=None)", tuple(x.shape), z, None, None)
     return GatedVAE(encoder, decoder, Scaling(network.output, network.shape), L0Gates(network.n))
+
+
+@torch.no_grad()
+def _probe(name: str, part: nn.Module, call: str, expected: tuple[int, ...], given: Tensor, *more: None) -> None:
+    """Send two examples through a user's network: what does not fit is found before training, not after."""
+    whose = f"network: the {name} {type(part).__name__}, called as {call}, must make {expected} of {tuple(given.shape)}"
+    modes = {module: module.training for module in part.modules()}
+    try:
+        made = part.eval()(given, *more)
+    except Exception as error:  # it is the user's code
+        reason = str(error).partition("\n")[0]
+        raise NarrowsError(f"{whose}; it failed with {type(error).__name__}: {reason}") from error
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+    shape = tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__
+    if shape != expected:
+        raise NarrowsError(f"{whose}; it makes {shape}")
 
 
 def make_geco(config: TrainConfig) -> Geco:

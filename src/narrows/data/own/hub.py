@@ -39,7 +39,7 @@ from narrows.data.examples import ArrayExamples
 from narrows.data.factors import Factors, kinds
 from narrows.data.own.images import Pictures, cached_pictures, check_size
 from narrows.data.progress import Progress, silent
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, OptionError
 
 _VERSION = 1  # a change of the conversion needs a new one
 _USUAL_COLUMNS = ("image", "img", "images", "x", "data", "pixels", "pixel_values", "features")
@@ -64,7 +64,8 @@ def load_hub(
             examples = ArrayExamples(array, (array.shape[3], *array.shape[1:3]), 1 / 255)
             data = Data(name, examples, "unit")
         elif size:
-            raise NarrowsError(f"hf:{name}::{columns[0]} holds numbers, not images; leave out --image-size")
+            problem = f"hf:{name}::{columns[0]} holds numbers, not images"
+            raise OptionError(problem, "leave out --image-size", "choose a column of images")
         else:
             array, where = _numbers(whole, columns, f"hub-{key}.npy", name, progress)
             data = from_array(array, "any" if _nesting(feature) == 0 else values, f"hf:{name}")

@@ -39,7 +39,7 @@ from narrows.data.cache import cache_folder, cached_array
 from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples
 from narrows.data.progress import Progress, silent
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, OptionError
 from narrows.files import write_atomic
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def load_images(
         len(files),
         read=lambda numbers: [os.path.join(root, paths[i]) for i in numbers],
         name=lambda i: _printable(os.path.join(folder, paths[i])),
-        remedy="repair or remove it; --skip-broken leaves such files out (skip_broken=True in Python)",
+        remedy="repair or remove it",
+        option="; --skip-broken leaves such files out (skip_broken=True in Python)",
         formats=FORMATS,
     )
     key = hashlib.sha256(repr((_VERSION, root, files, size, skip_broken)).encode()).hexdigest()[:24]
@@ -100,6 +101,7 @@ class Pictures:
     name: Callable[[int], str]
     remedy: str  # what to do about a broken one
     formats: tuple[str, ...]  # as Pillow calls them
+    option: str = ""  # the option that helps, after the remedy
 
 
 def cached_pictures(
@@ -227,16 +229,18 @@ def _row(
         return (*size, channels)
     (one, number), *rest = first.items()
     advice = "bring all to one size with --image-size 64 (image_size=64 in Python)"
+    otherwise = "bring all to the size that the model takes"
     if rest:
         other, other_number = rest[0]
-        raise NarrowsError(
+        raise OptionError(
             f"{pictures.where}: images of {len(first)} sizes, for example {pictures.name(number)} of "
-            f"{one[0]} x {one[1]} and {pictures.name(other_number)} of {other[0]} x {other[1]} pixels; {advice}"
+            f"{one[0]} x {one[1]} and {pictures.name(other_number)} of {other[0]} x {other[1]} pixels",
+            advice,
+            otherwise,
         )
     if not all(SMALLEST <= side <= LARGEST for side in one):
-        raise NarrowsError(
-            f"{pictures.where}: images of {one[0]} x {one[1]} pixels, not of {SMALLEST} to {LARGEST}; {advice}"
-        )
+        problem = f"{pictures.where}: images of {one[0]} x {one[1]} pixels, not of {SMALLEST} to {LARGEST}"
+        raise OptionError(problem, advice, otherwise)
     return (*one, channels)
 
 
@@ -359,7 +363,8 @@ def _shape(array: np.ndarray) -> tuple[int, ...]:
 
 
 def _broken(pictures: Pictures, number: int, reason: str) -> NarrowsError:
-    return NarrowsError(f"{pictures.name(number)} is a broken image ({reason}); {pictures.remedy}")
+    remedy = pictures.remedy
+    return OptionError(f"{pictures.name(number)} is a broken image ({reason})", remedy + pictures.option, remedy)
 
 
 def _all_broken(pictures: Pictures) -> NarrowsError:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from narrows.data.own.origin import CHUNK_BYTES
 from narrows.data.progress import Progress
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, OptionError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,14 +66,14 @@ def text_error(table: Table, place: int, row: int, value: str) -> NarrowsError:
     if numbers:
         more = f" (the first {_LISTED} of {len(numbers)} columns of numbers)" if len(numbers) > _LISTED else ""
         advice = f"choose columns with --columns {','.join(numbers[:_LISTED])}{more}"
+        otherwise = "write the columns of numbers into a file of their own"
     else:
-        advice = "no other column holds numbers either; write what it says in numbers"
+        advice = otherwise = "no other column holds numbers either; write what it says in numbers"
     if re.fullmatch(r"[-+]?[\d.]+,\d+", value):
-        advice = f"write decimals with a point, or {advice}"
+        advice, otherwise = (f"write decimals with a point, or {one}" for one in (advice, otherwise))
     shown = repr(value if len(value) <= 40 else value[:37] + "...")
-    return NarrowsError(
-        f"{table.path}: column {table.names[place]!r} holds {kind}, not numbers ({shown} in row {row}); {advice}"
-    )
+    problem = f"{table.path}: column {table.names[place]!r} holds {kind}, not numbers ({shown} in row {row})"
+    return OptionError(problem, advice, otherwise)
 
 
 def no_rows(path: Path) -> NarrowsError:

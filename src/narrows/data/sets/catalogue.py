@@ -17,7 +17,7 @@ from narrows.data.factors import Factor
 from narrows.data.progress import Progress, silent
 from narrows.data.sets import cars3d, cifar100, dsprites, mnist, official, shapes3d
 from narrows.data.sets.download import RemoteFile, fetch
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, OptionError
 
 Origin = Literal["auto", "drawn", "official"]
 
@@ -72,7 +72,8 @@ def fetch_set(chosen: NamedSet, progress: Progress = silent) -> Data:
         except NarrowsError as error:
             if chosen.draw is None:
                 raise
-            raise NarrowsError(f"{error}; or have it drawn, with --source drawn") from None
+            again = f"bring it here with `narrows data get {chosen.name}`"
+            raise OptionError(str(error), "or have it drawn, with --source drawn", again) from None
     data = chosen.read(chosen.folder, progress)
     return replace(data, origin="official") if chosen.draw else data
 
