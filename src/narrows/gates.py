@@ -53,6 +53,8 @@ class L0Gates(nn.Module):
 
     def __init__(self, n: int, steepness: float = 7.0, start: float = 0.42) -> None:
         super().__init__()
+        if n < 0:
+            raise NarrowsError(f"there cannot be {n} gates; n must be at least 0")
         self.steepness = steepness
         self.logits = nn.Parameter(torch.full((n,), start))
 

@@ -116,7 +116,12 @@ def narrow(model: nn.Module) -> nn.Module:
         raise NarrowsError(f"what is narrowed must be a torch module; it is {model!r:.100}")
     if isinstance(model, Gate):
         raise NarrowsError("a gate alone has no neighbours to cut")
-    smaller = copy.deepcopy(model)
+    try:
+        smaller = copy.deepcopy(model)
+    except RuntimeError as error:
+        reason = str(error).partition(".")[0]
+        why = f"the network cannot be copied ({reason}); take off what torch.nn.utils put on it"
+        raise NarrowsError(why) from error
     used = Counter(map(id, _walk(smaller)))
     for parent, name in _gate_places(smaller):
         _cut_out(smaller, parent._modules[name], used)
@@ -232,7 +237,7 @@ def _check_axes(gate: Gate, maker: nn.Module, between: Sequence[nn.Module]) -> N
         raise NarrowsError(f"{module} stands at gates behind a {type(maker).__name__}: its units would be mixed")
     flat = any(isinstance(module, nn.Flatten) for module in between)
     own = -1 if rows else 1
-    axes = gate.seen or (2 if rows or flat else 4)
+    axes = gate.seen or (max(2, gate.dim + 1) if rows or flat else 4)
     if gate.dim % axes != own % axes:
         raise NarrowsError(
             f"gates stand on axis {gate.dim} of a tensor with {axes} axes, and the {type(maker).__name__} before them "

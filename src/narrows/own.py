@@ -45,6 +45,9 @@ class OwnVAE(nn.Module):
         kept: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
+        for name, module in (("encoder", encoder), ("decoder", decoder)):
+            if not isinstance(module, nn.Module):
+                raise NarrowsError(f"{name} must be a torch module; it is {module!r:.80}")
         self.encoder, self.decoder = encoder, decoder
         self.latent_shape = _shape(latent)
         self.gates = L0Gates(self.n)
@@ -158,6 +161,8 @@ class OwnVAE(nn.Module):
         with alone(self) as mine:
             mine.tried = True
             few, kept = x[:2], list(range(1, self.n))
+            if few.is_floating_point():  # data that were made under autocast
+                few = few.to(mine.latent_layer.mean.weight.dtype)
             mine.encode(few)
             if kept or len(self.latent_shape) == 1:
                 smaller = mine.narrow(kept)

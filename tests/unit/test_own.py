@@ -13,6 +13,7 @@ from narrows.closing import Closing, ClosingConfig
 from narrows.constraint import Geco, GecoConfig
 from narrows.errors import NarrowsError
 from narrows.fast import Fast
+from narrows.gates import L0Gates
 from narrows.model import gated_vae
 from narrows.networks import NetworkConfig
 from narrows.own import OwnVAE
@@ -349,6 +350,16 @@ def test_a_decoder_may_return_anything_that_its_error_understands():
     torch.testing.assert_close(model.narrow().reconstruct(x).mean, model.reconstruct(x).mean)
 
 
+def test_autocast_may_have_made_the_data_too():
+    model = vectors()
+    fast = Fast(model, 4.0, lambda k, g: torch.randn(k, 3, generator=g), (8, 8))
+    with torch.autocast("cpu", torch.bfloat16):
+        x = torch.randn(8, 3) @ torch.eye(3)
+        loss, _ = fast(x, fast.noise(8, torch.Generator().manual_seed(0)))
+    assert x.dtype == torch.bfloat16
+    assert torch.isfinite(loss)
+
+
 @pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
 def test_models_of_other_precisions_train(kind):
     model, x = vectors().to(kind), torch.randn(8, 3).to(kind)
@@ -367,6 +378,8 @@ def test_models_of_other_precisions_train(kind):
     [
         (lambda model: OwnVAE(model.encoder, model.decoder, 5.0), "latent must be a number of dimensions.*it is 5.0"),
         (lambda model: OwnVAE(model.encoder, model.decoder, -1), "latent must be a number"),
+        (lambda model: OwnVAE(model.encoder, torch.relu, 5), "decoder must be a torch module"),
+        (lambda model: L0Gates(-3), "there cannot be -3 gates"),
         (lambda model: model.narrow([0, 9]), r"kept must be different numbers from 0 to 4; it is \[0, 9\]"),
         (lambda model: model.narrow([0, 0]), "kept must be different numbers"),
         (lambda model: Narrowing(model, Geco(1.0), "xx"), "estimator must be one of arm, disarm; it is 'xx'"),
