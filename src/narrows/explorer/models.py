@@ -18,6 +18,7 @@ from narrows.errors import NarrowsError
 from narrows.explorer.inputs import Inputs, held_inputs, no_inputs
 from narrows.fronts import FrontFolder
 from narrows.model import standard_normal
+from narrows.report import words
 from narrows.report.evidence import assumed_ranges
 from narrows.runs import Result, RunFolder
 from narrows.using import ROWS, Trained, open_data, open_trained, promised_error
@@ -133,7 +134,7 @@ def open_explorer(path: Path, progress: Progress = silent) -> Explorer:
             name, inputs = data.name, held_inputs(data, first.config.split_seed)
         except (NarrowsError, OSError) as error:
             name = Path(first.config.data).name
-            inputs = no_inputs(first.shape, f"The test inputs could not be read: {error}.")
+            inputs = no_inputs(first.shape, words.sentence(f"The test inputs could not be read: {error}"))
     opened = Explored(first, _result(folders[0]), inputs)
     explorer = Explorer(name, folders, [opened.tau], inputs, {0: opened})
     explorer.taus += [explorer.model(i).tau for i in range(1, len(folders))]
