@@ -16,14 +16,6 @@ def row(step: int, seconds: float = 0.0) -> MetricRow:
     return MetricRow(step, 2.5, 3.0, 3, 1.5, 0.25, 4.0, 6.5, seconds, 2.25)
 
 
-@pytest.fixture
-def folder(tmp_path) -> RunFolder:
-    made = RunFolder(tmp_path / "run")
-    made.create()
-    made.write_config(to_dict(TrainConfig(tau=3.0, n=4, data="some.npy")))
-    return made
-
-
 def test_every_way_to_cut_a_file_into_pieces_gives_the_same_rows(folder):
     for step in (10, 20, 30):
         folder.append_row(row(step))

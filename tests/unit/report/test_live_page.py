@@ -3,21 +3,11 @@
 import math
 import re
 
-import pytest
-
 from narrows.report import live_page
 from narrows.report.following import Follower
 from narrows.report.live_page import Budget, PageDisplay, drop_live, page
 from narrows.runs import MetricRow, RunFolder
-from narrows.training.config import TrainConfig, to_dict
-
-
-@pytest.fixture
-def folder(tmp_path) -> RunFolder:
-    made = RunFolder(tmp_path / "run")
-    made.create()
-    made.write_config(to_dict(TrainConfig(tau=3.0, n=4, data="some.npy")))
-    return made
+from narrows.training.config import TrainConfig
 
 
 def add(folder: RunFolder, step: int) -> MetricRow:
