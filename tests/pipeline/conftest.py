@@ -74,10 +74,10 @@ def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProc
     return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=cwd, env=environment, timeout=300)
 
 
-class Page:
-    """An explorer in the browser, with everything it asked for and everything it complained about."""
+class Watched:
+    """A page in the browser, with everything it asked for and everything it complained about."""
 
-    def __init__(self, browser: Any, address: str, width: int, scheme: str) -> None:
+    def __init__(self, browser: Any, address: str, width: int, scheme: str, ready: str) -> None:
         self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         self.context.set_default_timeout(WAIT)
         self.page = self.context.new_page()
@@ -87,7 +87,11 @@ class Page:
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.goto(address)
-        self.page.wait_for_selector("html.ready")
+        self.page.wait_for_selector(ready)
+
+
+class Page(Watched):
+    """An explorer."""
 
     def source(self, key: str) -> str:
         return self.page.locator(f"#{key} img").get_attribute("src")
@@ -121,7 +125,7 @@ def opened(browser) -> Iterator[Open]:
         server.explore(what if isinstance(what, Explorer) else open_explorer(what))
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         servers.append(server)
-        pages.append(Page(browser, server.address, width, scheme))
+        pages.append(Page(browser, server.address, width, scheme, "html.ready"))
         return pages[-1]
 
     yield open_page

@@ -14,7 +14,7 @@ from narrows.cli import main
 from narrows.report import live_page
 from narrows.runs import RunFolder
 
-from .conftest import small
+from .conftest import Watched, small
 
 LINE = "getComputedStyle(document.querySelector('svg path.line')).stroke"
 sync_api = pytest.importorskip("playwright.sync_api", reason="no browser tests: playwright is not installed")
@@ -52,19 +52,11 @@ class AtWork:
         self.display.end()
 
 
-class Opened:
-    """A page in the browser, with everything it asked for and everything it complained about."""
+class Opened(Watched):
+    """A report."""
 
     def __init__(self, browser: "sync_api.Browser", path: Path, width: int = 1600, scheme: str = "light") -> None:
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.page = self.context.new_page()
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.goto(path.resolve().as_uri())
-        self.page.wait_for_selector("html.drawn")
+        super().__init__(browser, path.resolve().as_uri(), width, scheme, "html.drawn")
 
     def __enter__(self) -> "Opened":
         return self
@@ -88,7 +80,7 @@ def test_a_report_opens_without_a_complaint_a_request_or_a_scroll_bar(browser, r
     path = runs[0] / "report.html"
     with Opened(browser, path, width) as opened:
         assert opened.complaints == []
-        assert [url for url in opened.requests if not url.startswith("data:")] == [path.resolve().as_uri()]
+        assert [url for url in opened.asked if not url.startswith("data:")] == [path.resolve().as_uri()]
         assert opened.page.evaluate("document.documentElement.scrollWidth") == width
         for number in range(4):
             assert opened.chart(number).locator("path.line").count() >= 1
@@ -222,7 +214,7 @@ def test_a_run_at_work_stays_up_to_date_and_where_the_reader_is(browser, runs, t
         opened.page.wait_for_timeout(2_000)
         assert len(loads) == before >= 3
         assert opened.complaints == []
-        assert {url for url in opened.requests if not url.startswith("data:")} == {run.folder.report.resolve().as_uri()}
+        assert {url for url in opened.asked if not url.startswith("data:")} == {run.folder.report.resolve().as_uri()}
 
 
 def test_a_killed_runs_page_says_that_there_is_no_news(browser, runs, tmp_path, monkeypatch):
