@@ -9,9 +9,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from narrows import upsampling
 from narrows.allocator import keep_memory
-from narrows.layers import UpsampleConv
 from narrows.networks import ConvDecoder, ConvEncoder, NetworkConfig
+from narrows.upsampling import UpsampleConv
 
 BATCH, TRIES = 64, 20
 
@@ -27,7 +28,7 @@ def milliseconds(call: Callable[[], object]) -> float:
 
 
 def measure(name: str, layer: nn.Module, x: Tensor, taps: int, gemm: float) -> None:
-    """Print one layer's time and its share of sgemm; an output takes `taps` products for each input channel."""
+    """Print a layer's time and share of sgemm; an output takes `taps` products for each input channel (transposed)."""
     y = layer(x)
     gradient = torch.randn_like(y)
     forward = milliseconds(lambda: layer(x))
@@ -38,7 +39,7 @@ def measure(name: str, layer: nn.Module, x: Tensor, taps: int, gemm: float) -> N
 
 
 def main() -> None:
-    """Measure the encoder's and the decoder's layers, the last one also as the library does it."""
+    """Measure the encoder's and the decoder's layers, the latter also as the library's transposed convolutions."""
     keep_memory()
     torch.manual_seed(0)
     square = torch.rand(2048, 2048)
@@ -58,9 +59,9 @@ def main() -> None:
         x = x.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
         name = f"decoder, {conv.weight.shape[1]} to {conv.weight.shape[0]}, to {2 * x.shape[2]}x{2 * x.shape[3]}"
         measure(name, conv, x, 4, gemm)
-        if conv.few:
-            conv.few = False
-            measure(f"{name}, by the library", conv, x, 4, gemm)
+        upsampling.MOST, most = 0, upsampling.MOST
+        measure(f"{name}, transposed", conv, x, 4, gemm)
+        upsampling.MOST = most
         x = conv(x)
 
 

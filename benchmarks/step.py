@@ -13,6 +13,7 @@ backward, update. Ratios are medians over the rounds, with their range.
     literal     Algorithm 1 transcribed line by line (rivals/literal.py)
     pythae      pythae's VAE in its own trainer (rivals/pythae_vae.py; pip install 'narrows[bench]')
     sgemm       a product of two 2048 x 2048 matrices of floats: what the machine can do
+    cores       1.6 MB that one core has written, read by the other: near cores share a cache, far ones do not
 """
 
 import argparse
@@ -36,6 +37,7 @@ IMAGES = 2_000
 SHAPES = {"64x64x1": (1, 64, 64), "64x64x3": (3, 64, 64), "28x28x1": (1, 28, 28)}
 SETTLED, FRESH = 1.0, 0.42  # logits: pi = sigmoid(7 * logit)
 GEMM = 2048
+EXCHANGED = 400_000
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ def fast(subject: Subject) -> Callable[[], None]:
     """Return the fast recipe's step, with all that follows it; as many gates are open as in `settled`."""
     import torch
 
+    from narrows.algorithm import make_optimiser
     from narrows.data import ArrayExamples, Batches
     from narrows.fast import Fast
     from narrows.model import gated_vae
@@ -112,7 +115,7 @@ def fast(subject: Subject) -> Callable[[], None]:
         return examples.batch(torch.randint(IMAGES, (count,), generator=generator).numpy())
 
     recipe = Fast(model, 20.0, held_out, (IMAGES, IMAGES))
-    optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-3, fused=True)
+    optimiser = make_optimiser(recipe)
     generator = torch.Generator().manual_seed(0)
 
     def step() -> None:
@@ -130,6 +133,7 @@ def plain(subject: Subject) -> Callable[[], None]:
     """Return the step of a plain VAE with our networks, data and optimiser."""
     import torch
 
+    from narrows.adam import Adam
     from narrows.data import ArrayExamples, Batches
     from narrows.model import VAE, standard_normal
     from narrows.networks import NetworkConfig, build
@@ -141,7 +145,7 @@ def plain(subject: Subject) -> Callable[[], None]:
     if subject.kind == "compiled":
         model.encoder.compile()
         model.decoder.compile()
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    optimiser = Adam(model.parameters(), lr=1e-3)
     generator = torch.Generator().manual_seed(0)
 
     def step() -> None:
@@ -152,6 +156,21 @@ def plain(subject: Subject) -> Callable[[], None]:
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         optimiser.zero_grad()
+
+    return step
+
+
+def exchange(numbers: Any) -> Callable[[], None]:
+    """Return a step after which each of two cores has read what the other had written."""
+    import torch
+
+    half = len(numbers) // 2
+    swapped = torch.empty_like(numbers)
+
+    def step() -> None:
+        torch.add(numbers, 1, out=swapped)  # the first half by one core, the second by the other
+        torch.add(swapped[:half], swapped[half:], out=numbers[:half])
+        numbers[:half].zero_()
 
     return step
 
@@ -176,6 +195,8 @@ def make_run(subject: Subject) -> Callable[[int], None]:
 
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (its progress bars)
         return Pythae(images_of(subject.shape), subject.n, subject.batch).run
+    elif subject.kind == "cores":
+        step = exchange(torch.rand(EXCHANGED))
     else:
         a, b = torch.rand(2, GEMM, GEMM)
 
@@ -189,16 +210,32 @@ def make_run(subject: Subject) -> Callable[[int], None]:
     return run
 
 
-def count_multiply_adds(shape: tuple[int, int, int]) -> int:
-    """Count those of one plain step, forward and backward: what a step with gates needs at least."""
+def count_multiply_adds(shape: tuple[int, int, int]) -> dict[str, int]:
+    """Count those of one plain step, forward and backward, each upsampling convolution in either of its forms."""
     import torch
-    from torch.utils.flop_counter import FlopCounterMode
+    from torch import nn
 
-    torch.manual_seed(0)
-    step = plain(Subject("plain", shape))
-    with FlopCounterMode(display=False) as counter:
-        step()
-    return counter.get_total_flops() // 2
+    from narrows.networks import NetworkConfig, build
+    from narrows.upsampling import UpsampleConv
+
+    counts = {"transposed": 0, "products": 0}
+    encoder, decoder, _ = build(NetworkConfig("conv", shape, N))
+    first = next(layer for layer in encoder.modules() if isinstance(layer, nn.Conv2d))
+
+    def count(layer: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        passes = 2 if layer is first else 3  # the images need no gradient
+        if isinstance(layer, UpsampleConv):
+            pixels = inputs[0].numel() // inputs[0].shape[1]
+            counts["products"] += passes * pixels * layer.weight.numel()
+            counts["transposed"] += passes * pixels * layer.weight[:, :, 0, 0].numel() * layer.taps[0].numel()
+        elif isinstance(layer, nn.Conv2d | nn.Linear):
+            for form in counts:
+                counts[form] += passes * output.numel() * layer.weight[0].numel()
+
+    for layer in (*encoder.modules(), *decoder.modules()):
+        layer.register_forward_hook(count)
+    decoder(encoder(torch.rand(BATCH, *shape))[:, :N])
+    return counts
 
 
 def work(subject: Subject, pipe: Connection) -> None:
@@ -247,11 +284,11 @@ def shown(r: dict[str, float]) -> str:
 
 def compare(label: str, shape: tuple[int, int, int], rounds: int, steps: int, rivals: list[str]) -> dict[str, Any]:
     """Measure everything on images of one shape, print it, and return it."""
-    kinds = ["settled", "fast", "fresh", "plain", *rivals, "sgemm"]
+    kinds = ["settled", "fast", "fresh", "plain", *rivals, "sgemm", "cores"]
     times = measure({kind: Subject(kind, shape) for kind in kinds}, rounds, steps)
     best = {kind: 1e3 * min(t) for kind, t in times.items()}
     print(f"\n### {label}, batch {BATCH}, n = {N}\n\n| | best ms | images/s |\n|---|---|---|")
-    for kind in kinds[:-1]:
+    for kind in kinds[:-2]:
         print(f"| {kind} | {best[kind]:.1f} | {BATCH / best[kind] * 1e3:,.0f} |")
     ratios = {
         "settled / plain": ratio(times["settled"], times["plain"]),
@@ -263,11 +300,15 @@ def compare(label: str, shape: tuple[int, int, int], rounds: int, steps: int, ri
         print(f"| {name} | {shown(r)} | |")
     needed = count_multiply_adds(shape)
     gemm = [GEMM**3 / t for t in times["sgemm"]]
-    fraction = ratio([needed / t for t in times["settled"]], gemm)
-    print(f"| multiply-adds a step | {needed / 1e9:.2f} G | |")
     print(f"| sgemm, multiply-adds a second | {max(gemm) / 1e9:.0f} G | |")
-    print(f"| settled / sgemm | {shown(fraction)} | |", flush=True)
-    return {"best ms": best, "ratios": ratios, "multiply-adds": needed, "settled / sgemm": fraction, "seconds": times}
+    fractions = {}
+    for form, count in needed.items():
+        fractions[form] = ratio([count / t for t in times["settled"]], gemm)
+        print(f"| settled / sgemm, {count / 1e9:.2f} G multiply-adds ({form}) | {shown(fractions[form])} | |")
+    far = sorted(1e6 * t for t in times["cores"])
+    middle = statistics.median(far)
+    print(f"| 1.6 MB from core to core | {middle:.0f} us ({far[0]:.0f} to {far[-1]:.0f}) | |", flush=True)
+    return {"best ms": best, "ratios": ratios, "multiply-adds": needed, "settled / sgemm": fractions, "seconds": times}
 
 
 def sizes(rounds: int, steps: int) -> dict[str, Any]:
@@ -303,7 +344,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write all times here")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that it runs")
     options = parser.parse_args()
-    rounds, steps = (2, 1) if options.quick else (9, 6)
+    rounds, steps = (2, 1) if options.quick else (9, 20)
     rivals = ["literal"]
     try:
         import pythae  # noqa: F401

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
+from narrows.adam import Adam
 from narrows.constraint import Geco
 from narrows.gates import Estimator, GatePair, check_estimator, draw_uniform
 from narrows.layers import Statistics
@@ -100,8 +101,9 @@ class Narrowing(nn.Module, Generic[Model]):
         kl = gated_kl(kl_elements(*posterior), pair.second.expand(len(z), -1)).mean()
         meets = (term.violation.detach() <= 0).all(1).to(kl.dtype).mean()
         loss = term.loss + kl  # line 22
-        self._remember_hit(term.violation)
-        loss = loss + (meets * self.hit) * gates.probability().sum()  # lines 23 to 26
+        if not hit:
+            self._remember_hit(term.violation)
+        loss = loss + (meets if hit else meets * self.hit) * gates.probability().sum()  # lines 23 to 26
         record = StepRecord(error.detach()[:, 0].mean(), meets, kl.detach(), loss.detach())
 
         if hit:  # lines 12 and 29: E1, and the estimated gradient of lambda' E
@@ -115,8 +117,7 @@ class Narrowing(nn.Module, Generic[Model]):
 
     @torch.no_grad()
     def _remember_hit(self, violation: Tensor) -> None:
-        if not self.hit:
-            self.hit.copy_((mean_over_processes(violation.mean(0)) <= 0).all())
+        self.hit.copy_((mean_over_processes(violation.mean(0)) <= 0).all())
 
     @torch.no_grad()
     def _second_errors(self, x: Tensor, z: Tensor, pair: GatePair, error: Tensor, statistics: Statistics) -> Tensor:
@@ -125,16 +126,16 @@ class Narrowing(nn.Module, Generic[Model]):
         A decoder that is not ours and normalises by the batch has them all again, with that pass's own statistics.
         """
         differs = (pair.first != pair.second).any(1).expand(len(x))
-        if differs.any() and not self.model.rows_alone:
-            differs = torch.ones_like(differs)
         rows = differs.nonzero().flatten()
-        other = error.clone()
-        if len(rows):
-            with torch.inference_mode():
-                first = pair.first.expand(len(z), -1)[rows]
-                again = self._errors(x[rows], self.model.decode(z[rows], first, reuse=statistics))
-            other[rows] = again
-        return other
+        if not len(rows):
+            return error
+        if not self.model.rows_alone:
+            rows = torch.arange(len(x), device=rows.device)
+        with torch.inference_mode():
+            first = pair.first.expand(len(z), -1).index_select(0, rows)
+            again = self.model.decode(z.index_select(0, rows), first, reuse=statistics)
+            errors = self._errors(x.index_select(0, rows), again)
+        return error.index_copy(0, rows, errors)
 
 
 def make_optimiser(narrowing: Trainable, learning_rate: float = 1e-3) -> torch.optim.Adam:
@@ -142,4 +143,4 @@ def make_optimiser(narrowing: Trainable, learning_rate: float = 1e-3) -> torch.o
     descends = [p for p in narrowing.model.parameters() if p.requires_grad]
     ascends = list(narrowing.constraint.parameters())
     groups: list[dict[str, Any]] = [{"params": descends}, {"params": ascends, "maximize": True}]
-    return torch.optim.Adam([group for group in groups if group["params"]], lr=learning_rate, fused=True)
+    return Adam([group for group in groups if group["params"]], lr=learning_rate)

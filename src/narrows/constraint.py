@@ -92,7 +92,7 @@ class Geco(nn.Module):
         mean = violation.mean(0)
         if self.training:
             self._observe(mean_over_processes(mean.detach()))
-        value = mean + (self.average - mean).detach()
+        value = mean + (self.average - mean.detach())
         multiplier = self.multiplier()
         return ConstraintTerm(violation, multiplier.detach(), (multiplier * value).sum())
 

@@ -97,11 +97,11 @@ class L0Gates(nn.Module):
 
         With a single shared u the pair has one row and stands for the whole batch.
         """
-        k_gamma = self.steepness * self.logits.detach()
         if estimator == "arm":
             factor = pair.u - 0.5
         else:
             differs = (pair.first != pair.second).to(pair.u.dtype)
+            k_gamma = self.steepness * self.logits.detach()
             factor = 0.5 * (1 - 2 * pair.second) * differs * torch.sigmoid(k_gamma.abs())
         return self.steepness * (difference.detach().unsqueeze(1) * factor).mean(0)
 

@@ -32,7 +32,8 @@ from torch import Tensor, nn
 
 from narrows.cutting import with_inputs, with_outputs
 from narrows.errors import NarrowsError
-from narrows.layers import BatchNorm, Statistics, UpsampleConv
+from narrows.layers import BatchNorm, Statistics
+from narrows.upsampling import UpsampleConv
 
 Module = TypeVar("Module", bound=nn.Module)
 

@@ -16,7 +16,7 @@ import torch
 from narrows.errors import NarrowsError
 from narrows.files import write_atomic
 
-MAGIC = b"narrows checkpoint 4\n"
+MAGIC = b"narrows checkpoint 5\n"
 KEEP = 2
 
 
