@@ -1,6 +1,6 @@
 """How long a step takes, what the gates cost, and how that compares with the plain way of writing it.
 
-    make bench          # or: python benchmarks/step.py [--json FILE] [--quick]
+    make bench          # or: python benchmarks/step.py [--json FILE] [--quick] [--only SHAPE] [--rounds N]
 
 Each subject lives in a process of its own, with its own allocator settings, and all are measured in turn, round after
 round, so that a busy machine disturbs all alike. Times are of a whole step with its data: gather the batch, forward,
@@ -133,7 +133,6 @@ def plain(subject: Subject) -> Callable[[], None]:
     """Return the step of a plain VAE with our networks, data and optimiser."""
     import torch
 
-    from narrows.adam import Adam
     from narrows.data import ArrayExamples, Batches
     from narrows.model import VAE, standard_normal
     from narrows.networks import NetworkConfig, build
@@ -145,7 +144,7 @@ def plain(subject: Subject) -> Callable[[], None]:
     if subject.kind == "compiled":
         model.encoder.compile()
         model.decoder.compile()
-    optimiser = Adam(model.parameters(), lr=1e-3)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
     generator = torch.Generator().manual_seed(0)
 
     def step() -> None:
@@ -344,8 +343,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", type=Path, help="write all times here")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that it runs")
+    parser.add_argument("--only", choices=list(SHAPES), help="the comparison on images of this shape, nothing else")
+    parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
-    rounds, steps = (2, 1) if options.quick else (9, 20)
+    rounds, steps = (2, 1) if options.quick else (options.rounds, 20)
     rivals = ["literal"]
     try:
         import pythae  # noqa: F401
@@ -360,10 +361,11 @@ def main() -> None:
     )
     print(f"{machine}; {rounds} rounds of {steps} steps")
     results: dict[str, Any] = {"machine": machine}
-    for label, shape in SHAPES.items():
-        results[label] = compare(label, shape, rounds, steps, rivals)
-    results["sizes"] = sizes(max(2, rounds // 2), steps)
-    results["beyond"] = beyond(rounds, steps)
+    for label in [options.only] if options.only else SHAPES:
+        results[label] = compare(label, SHAPES[label], rounds, steps, rivals)
+    if not options.only:
+        results["sizes"] = sizes(max(2, rounds // 2), steps)
+        results["beyond"] = beyond(rounds, steps)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
 

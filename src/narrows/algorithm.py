@@ -11,7 +11,6 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from narrows.adam import Adam
 from narrows.constraint import Geco
 from narrows.gates import Estimator, GatePair, check_estimator, draw_uniform
 from narrows.layers import Statistics
@@ -143,4 +142,4 @@ def make_optimiser(narrowing: Trainable, learning_rate: float = 1e-3) -> torch.o
     descends = [p for p in narrowing.model.parameters() if p.requires_grad]
     ascends = list(narrowing.constraint.parameters())
     groups: list[dict[str, Any]] = [{"params": descends}, {"params": ascends, "maximize": True}]
-    return Adam([group for group in groups if group["params"]], lr=learning_rate)
+    return torch.optim.Adam([group for group in groups if group["params"]], lr=learning_rate, fused=True)

@@ -208,7 +208,8 @@ class ConvDecoder(Decoder):
     def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
         """(batch, n) -> (batch, channels, height, width), before the sigmoid."""
         x = F.leaky_relu_(self.expand(F.leaky_relu_(self.stem(z), LEAK)), LEAK)
-        x = x.view(x.shape[0], *self.sizes[0], -1).permute(0, 3, 1, 2)
+        height, width = self.sizes[0]
+        x = x.view(x.shape[0], height, width, x.shape[1] // (height * width)).permute(0, 3, 1, 2)
         again = iter(reuse) if reuse is not None else None
         for i, (norm, conv) in enumerate(zip(self.norms, self.convs, strict=True)):
             x = norm(x, record, next(again) if again else None)

@@ -32,8 +32,10 @@ SAME_TAPS = ((0.0, 0.0, 1.0), (0.0, 1.0, 0.0), (1.0, 0.0, 0.0))
 """Along an axis that keeps its size: a transposed convolution of stride 1 is a convolution with the kernel flipped."""
 FEW = 4
 """Up to this many output channels a pixel is too short a row to be picked: whole rows of the image are."""
-MOST = 1 << 22
-"""Products of a batch, above which they leave the cache and the transposed convolution is as fast; rows in a list."""
+MOST = 1 << 16
+"""Products of a batch for each input channel: above it they leave the cache, and a transposed convolution is faster."""
+WIDEST = 128
+"""Numbers in a row of the small map, over few output channels: above it the sum over columns takes too long."""
 
 
 class UpsampleConv(nn.Module):
@@ -57,8 +59,8 @@ class UpsampleConv(nn.Module):
 
     def forward(self, x: Tensor, record: Statistics | None = None, reuse: tuple[Tensor, ...] | None = None) -> Tensor:
         """(batch, inputs, h, w) -> (batch, outputs, 2h, 2w), with kept axes as they are, or 2s - 1 for 2 taps."""
-        few = len(self.bias) <= FEW
-        if self._has_products(x) and 0 < self._effort(x, few) <= MOST:
+        if self._has_products(x) and self._pays(x):
+            few = len(self.bias) <= FEW
             if record is not None:
                 record.append(())
             if not torch.is_grad_enabled():
@@ -79,12 +81,16 @@ class UpsampleConv(nn.Module):
             and x.dtype in (torch.float32, torch.float64)
             and not torch.is_autocast_enabled("cpu")
             and not torch.compiler.is_compiling()
+            and not torch.jit.is_tracing()  # type: ignore[no-untyped-call,attr-defined]
         )
 
-    def _effort(self, x: Tensor, few: bool) -> int:
-        """Return the number of products or, where only few are made, the length of the list of their rows."""
-        batch, inputs, height, width = x.shape
-        return batch * height * (self.factors[0] if few else width) * (self.weight.numel() // inputs)
+    def _pays(self, x: Tensor) -> bool:
+        """Tell whether products and sums are the faster way, as far as was measured (benchmarks/layers.py)."""
+        (batch, inputs, height, width), outputs = x.shape, len(self.bias)
+        if outputs <= FEW and width * outputs > WIDEST:
+            return False
+        products = batch * height * width * self.weight.numel() // inputs
+        return 0 < products <= MOST * (inputs if outputs > FEW else width * 64)
 
     def _transposed(self) -> Tensor:
         """Return the transposed convolution's weight, (inputs, outputs, taps, taps): linear in `self.weight`."""
@@ -143,8 +149,6 @@ class _SumPixels(torch.autograd.Function):
     in memory.
     """
 
-    generate_vmap_rule = True
-
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
         return _sum_pixels(x, weight, bias, factors).data
@@ -172,8 +176,6 @@ class _SumPixels(torch.autograd.Function):
 
 class _SumRows(torch.autograd.Function):
     """`_sum_rows` with its gradient."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
@@ -276,7 +278,7 @@ def _routes(out: np.ndarray, product: np.ndarray, outs: int, products: int, batc
     return Routes(sums, back, batch, height)
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=24)
 def _pixel_routes(batch: int, height: int, width: int, taps: int, factors: tuple[int, int]) -> Routes:
     """Route the table (batch, height, width, taps, taps) to (batch, large height, large width)."""
     rows, columns = _axis(height, taps, factors[0]), _axis(width, taps, factors[1])
@@ -285,7 +287,7 @@ def _pixel_routes(batch: int, height: int, width: int, taps: int, factors: tuple
     return _routes(out, product, rows.size * columns.size, height * width * taps**2, batch, rows.size)
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=24)
 def _row_routes(batch: int, height: int, taps: int, factor: int, outputs: int) -> Routes:
     """Route (batch, row taps, column taps, outputs, height) to (batch, large height, outputs, column taps)."""
     rows = _axis(height, taps, factor)
@@ -300,7 +302,7 @@ def _columns(width: int, taps: int, factor: int, dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(_column_matrix(width, taps, factor, dtype == torch.float64))
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=24)
 def _column_matrix(width: int, taps: int, factor: int, double: bool) -> np.ndarray:
     columns = _axis(width, taps, factor)
     matrix = np.zeros((taps * width, columns.size), np.float64 if double else np.float32)

@@ -11,7 +11,7 @@ import torch
 
 from narrows.cli import main
 from narrows.runs import RunFolder
-from narrows.training.checkpoint import list_checkpoints, read_checkpoint
+from narrows.training.checkpoint import MAGIC, list_checkpoints, read_checkpoint
 
 from .conftest import SMALL, command, run, small
 
@@ -141,6 +141,14 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(images, tmp_pa
     assert main(["resume", str(parts.path), "--steps", "120"]) == 0
     assert f"the checkpoint {newest} is damaged; the one before it was used" in capsys.readouterr().err
     assert_same_run(whole, parts)
+
+
+def test_a_checkpoint_of_another_version_is_not_called_damaged(images, tmp_path, capsys):
+    folder = whole_run(images, tmp_path / "run", 80)
+    newest = list_checkpoints(folder.checkpoints)[-1]
+    newest.write_bytes(newest.read_bytes().replace(MAGIC, b"narrows checkpoint 4\n", 1))
+    assert main(["resume", str(folder.path), "--steps", "120"]) == 2
+    assert f"the checkpoint {newest} is of another version of narrows; resume" in capsys.readouterr().err
 
 
 def test_a_run_whose_checkpoints_are_all_damaged_is_refused(images, tmp_path, capsys):

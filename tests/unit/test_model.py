@@ -222,3 +222,14 @@ def test_samples_come_from_the_given_generator(generator):
     one = model.sample(3, torch.Generator().manual_seed(5))
     assert one.shape == (3, 1, 28, 28)
     assert torch.equal(one, model.sample(3, torch.Generator().manual_seed(5)))
+
+
+def test_a_folder_is_no_model_file(tmp_path):
+    with pytest.raises(NarrowsError, match=r"is a folder; give the file in it: .*model\.safetensors$"):
+        load_model(tmp_path)
+
+
+def test_no_codes_give_no_images():
+    torch.manual_seed(0)
+    model = gated_vae(NetworkConfig("conv", (1, 28, 28), 3, width=4)).narrow().eval()
+    assert model.decode(torch.empty(0, 3)).shape == (0, 1, 28, 28)

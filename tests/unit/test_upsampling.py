@@ -117,7 +117,7 @@ def test_a_second_pass_uses_the_first_ones_kernel(monkeypatch, generator):
     """A part of a batch that was too large for products may have them in its second pass: the same function."""
     layer = UpsampleConv(4, 5, 3).double()
     x = double(generator, 8, 4, 6, 6)
-    monkeypatch.setattr(upsampling, "MOST", 4 * 36 * 45)
+    monkeypatch.setattr(upsampling, "MOST", 36 * 45)
     record = []
     first = layer(x, record)
     assert record[0][0].shape == (4, 5, 4, 4)
@@ -131,6 +131,22 @@ def test_half_precision_and_no_examples_are_the_librarys():
         assert layer(torch.rand(2, 4, 3, 3)).dtype == torch.bfloat16
     assert layer.bfloat16()(torch.rand(2, 4, 3, 3).bfloat16()).shape == (2, 5, 6, 6)
     assert layer.float()(torch.rand(0, 4, 3, 3)).shape == (0, 5, 6, 6)
+
+
+def test_wide_rows_of_few_channels_are_the_librarys(generator):
+    layer = UpsampleConv(2, 3, 3).double()
+    for width, products in ((42, True), (43, False)):
+        record = []
+        x = double(generator, 2, 2, 3, width)
+        torch.testing.assert_close(layer(x, record), plainly(x, layer), rtol=0, atol=1e-12)
+        assert (record == [()]) == products
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_it_can_be_traced():
+    x = torch.rand(2, 4, 3, 3)
+    layer = UpsampleConv(4, 5, 3)
+    torch.testing.assert_close(torch.jit.trace(layer, x)(x), layer(x))
 
 
 def test_a_program_for_other_machines_has_a_transposed_convolution():

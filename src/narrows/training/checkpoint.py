@@ -16,7 +16,8 @@ import torch
 from narrows.errors import NarrowsError
 from narrows.files import write_atomic
 
-MAGIC = b"narrows checkpoint 5\n"
+NAME = b"narrows checkpoint "
+MAGIC = NAME + b"5\n"
 KEEP = 2
 
 
@@ -56,14 +57,21 @@ def load_newest(folder: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any] | None:
-    """Return a checkpoint's state, or None if the file is not whole."""
+    """Return a checkpoint's state, or None if the file is not whole; refuse one of another version."""
     try:
         content = path.read_bytes()
     except OSError:
         return None
-    head = len(MAGIC) + 32
-    payload = content[head:]
-    if not content.startswith(MAGIC) or content[len(MAGIC) : head] != hashlib.sha256(payload).digest():
+    magic = re.match(NAME + rb"\d+\n", content)
+    if magic is None:
         return None
+    head = magic.end() + 32
+    payload = content[head:]
+    if content[magic.end() : head] != hashlib.sha256(payload).digest():
+        return None
+    if magic.group() != MAGIC:
+        raise NarrowsError(
+            f"the checkpoint {path} is of another version of narrows; resume with that version or start the run again"
+        )
     state: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True, map_location="cpu")
     return state
