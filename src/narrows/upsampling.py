@@ -85,12 +85,12 @@ class UpsampleConv(nn.Module):
         )
 
     def _pays(self, x: Tensor) -> bool:
-        """Tell whether products and sums are the faster way, as far as was measured (benchmarks/layers.py)."""
+        """Tell whether products and sums are the faster way, as far as was measured."""
         (batch, inputs, height, width), outputs = x.shape, len(self.bias)
-        if outputs <= FEW and width * outputs > WIDEST:
-            return False
         products = batch * height * width * self.weight.numel() // inputs
-        return 0 < products <= MOST * (inputs if outputs > FEW else width * 64)
+        if outputs > FEW:
+            return 0 < products <= MOST * inputs
+        return width * outputs <= WIDEST and 0 < products <= MOST * 64 * width  # the lists of rows stay short
 
     def _transposed(self) -> Tensor:
         """Return the transposed convolution's weight, (inputs, outputs, taps, taps): linear in `self.weight`."""
