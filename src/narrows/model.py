@@ -171,8 +171,8 @@ def save_model(model: VAE, path: Path, about: dict[str, Any] | None = None) -> N
 
 def read_description(path: Path) -> dict[str, Any]:
     """Return the JSON description inside a saved model: its network, kept dimensions, tau, and so on."""
-    if path.is_dir():
-        raise NarrowsError(f"{path} is a folder; give the file in it: {path / 'model.safetensors'}")
+    if Path(path).is_dir():
+        raise NarrowsError(f"{path} is a folder; give the file in it: {Path(path) / 'model.safetensors'}")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             description = json.loads((file.metadata() or {}).get("narrows", "null"))
