@@ -66,7 +66,8 @@ class Opened(Watched):
 
     def chart(self, number: int = 0) -> "sync_api.Locator":
         chart = self.page.locator("figure.chart .plot > svg").nth(number)
-        chart.scroll_into_view_if_needed()
+        # At once: a page at work loads itself again, and waiting for a chart to be still could miss it.
+        chart.evaluate("chart => chart.scrollIntoView({block: 'nearest', behavior: 'instant'})")
         return chart
 
     def view(self, number: int = 0) -> tuple[float, float]:
