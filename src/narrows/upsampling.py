@@ -142,21 +142,25 @@ def _sum_rows(x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int])
     return y.contiguous(memory_format=torch.channels_last).add_(bias.view(-1, 1, 1))
 
 
-class _SumPixels(torch.autograd.Function):
-    """`_sum_pixels` with its gradient.
+class _Summed(torch.autograd.Function):
+    """A way to sum with its gradient.
 
-    Its result is no view for autograd, so an activation may work on it in place, and gradients keep the channels last
+    The result is no view for autograd, so an activation may work on it in place, and gradients keep the channels last
     in memory.
     """
-
-    @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
-        return _sum_pixels(x, weight, bias, factors).data
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         x, weight, _, ctx.factors = inputs
         ctx.save_for_backward(x, weight)
+
+
+class _SumPixels(_Summed):
+    """`_sum_pixels` with its gradient."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
+        return _sum_pixels(x, weight, bias, factors).data
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -174,17 +178,12 @@ class _SumPixels(torch.autograd.Function):
         )
 
 
-class _SumRows(torch.autograd.Function):
+class _SumRows(_Summed):
     """`_sum_rows` with its gradient."""
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
         return _sum_rows(x, weight, bias, factors).data
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, weight, _, ctx.factors = inputs
-        ctx.save_for_backward(x, weight)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
