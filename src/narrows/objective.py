@@ -18,12 +18,12 @@ Error = Callable[[Tensor, Tensor], Tensor]
 
 def squared_error(x: Tensor, reconstruction: Tensor) -> Tensor:
     """E (lines 12 and 13): `(batch, *shape)` twice -> (batch,)."""
-    return (reconstruction - x).square().flatten(1).sum(1)
+    return _total(F.mse_loss(reconstruction, x, reduction="none"))
 
 
 def absolute_error(x: Tensor, reconstruction: Tensor) -> Tensor:
     """Absolute differences summed over one input's values: `(batch, *shape)` twice -> (batch,)."""
-    return (reconstruction - x).abs().flatten(1).sum(1)
+    return _total((reconstruction - x).abs())
 
 
 def cross_entropy(x: Tensor, reconstruction: Tensor) -> Tensor:
@@ -31,7 +31,12 @@ def cross_entropy(x: Tensor, reconstruction: Tensor) -> Tensor:
 
     A value of x between 0 and 1 counts as a probability; its own entropy is then the least the error can be.
     """
-    return F.binary_cross_entropy(reconstruction, x, reduction="none").flatten(1).sum(1)
+    return _total(F.binary_cross_entropy(reconstruction, x, reduction="none"))
+
+
+def _total(values: Tensor) -> Tensor:
+    """Sum over all but the first axis, in whatever order they lie in memory: flattening would copy them."""
+    return values.sum(tuple(range(1, values.ndim)))
 
 
 ERRORS: dict[str, Error] = {

@@ -14,6 +14,7 @@ out[2i] = in[i-1] w0 + in[i] (w1 + w2) and out[2i+1] = in[i] (w0 + w1) + in[i+1]
 """
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ class UpsampleConv(nn.Module):
         return F.conv_transpose2d(x, kernel, self.bias, stride=self.factors, padding=1)
 
     def _has_products(self, x: Tensor) -> bool:
-        """Tell whether products and sums can be: on a CPU, and not in a program for other machines."""
+        """Tell whether products and sums can be: on a CPU, and neither traced nor inside `torch.func`."""
         return (
             x.device.type == "cpu"
             and x.dtype == self.weight.dtype
@@ -82,6 +83,7 @@ class UpsampleConv(nn.Module):
             and not torch.is_autocast_enabled("cpu")
             and not torch.compiler.is_compiling()
             and not torch.jit.is_tracing()  # type: ignore[no-untyped-call,attr-defined]
+            and not torch._C._are_functorch_transforms_active()
         )
 
     def _pays(self, x: Tensor) -> bool:
@@ -142,24 +144,17 @@ def _sum_rows(x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int])
     return y.contiguous(memory_format=torch.channels_last).add_(bias.view(-1, 1, 1))
 
 
-class _Summed(torch.autograd.Function):
-    """A way to sum with its gradient.
+class _SumPixels(torch.autograd.Function):
+    """`_sum_pixels` with its gradient.
 
     The result is no view for autograd, so an activation may work on it in place, and gradients keep the channels last
     in memory.
     """
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, weight, _, ctx.factors = inputs
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
         ctx.save_for_backward(x, weight)
-
-
-class _SumPixels(_Summed):
-    """`_sum_pixels` with its gradient."""
-
-    @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
+        ctx.factors = factors
         return _sum_pixels(x, weight, bias, factors).data
 
     @staticmethod
@@ -172,17 +167,19 @@ class _SumPixels(_Summed):
         for_x, for_weight, for_bias, _ = ctx.needs_input_grad
         return (
             _images(products @ _matrix(weight), batch, height) if for_x else None,
-            _kernel(products.t() @ pixels, weight.shape) if for_weight else None,
+            _kernel(_summed_products(products, pixels, batch), weight.shape) if for_weight else None,
             gradient.sum(0) if for_bias else None,
             None,
         )
 
 
-class _SumRows(_Summed):
+class _SumRows(torch.autograd.Function):
     """`_sum_rows` with its gradient."""
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.factors = factors
         return _sum_rows(x, weight, bias, factors).data
 
     @staticmethod
@@ -237,6 +234,12 @@ class Routes(NamedTuple):
 def _sums(table: Tensor, bags: Bags) -> Tensor:
     """Return the sum of every bag's members, rows of the table."""
     return torch.embedding_bag(table, torch.from_numpy(bags.members), torch.from_numpy(bags.starts))[0]
+
+
+def _summed_products(a: Tensor, b: Tensor, batch: int) -> Tensor:
+    """Return a^T b, a sum over all pixels, as one product a thread: each reads the examples that it has written."""
+    parts = math.gcd(batch, torch.get_num_threads())
+    return torch.bmm(a.view(parts, -1, a.shape[1]).transpose(1, 2), b.view(parts, -1, b.shape[1])).sum(0)
 
 
 def _at_least(batch: int) -> int:

@@ -72,6 +72,27 @@ def test_gradients_of_gradients(outputs, generator):
     assert torch.autograd.gradgradcheck(call, (x, layer.weight, layer.bias))
 
 
+@pytest.mark.parametrize(("batch", "threads"), [(6, 1), (6, 2), (6, 4), (5, 4), (8, 8)])
+def test_the_weights_gradient_in_as_many_parts_as_there_are_threads(batch, threads, generator, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    layer = UpsampleConv(4, 5, 3).double()
+    x = double(generator, batch, 4, 3, 5)
+    probe = double(generator, batch, 5, 6, 10)
+    (ours,) = torch.autograd.grad(layer(x), layer.weight, probe)
+    torch.testing.assert_close(ours, torch.autograd.grad(plainly(x, layer), layer.weight, probe)[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # torch's own, in jacfwd
+@pytest.mark.parametrize("outputs", [2, 5])
+def test_functional_transforms(outputs, generator):
+    layer = UpsampleConv(2, outputs, 3).double()
+    x = double(generator, 2, 2, 3, 3)
+    for derivative in (torch.func.jacrev, torch.func.jacfwd):
+        torch.testing.assert_close(derivative(layer)(x), derivative(plainly)(x, layer), rtol=0, atol=1e-12)
+    each = torch.func.vmap(lambda one: layer(one.unsqueeze(0)).squeeze(0))(x)
+    torch.testing.assert_close(each, plainly(x, layer), rtol=0, atol=1e-12)
+
+
 def test_only_the_gradients_that_are_asked_for(generator):
     layer = UpsampleConv(2, 5, 3).double().requires_grad_(False)
     x = double(generator, 2, 2, 3, 3).requires_grad_()

@@ -58,6 +58,8 @@ class ArrayExamples:
         """Return the examples at `index`, see `Examples.batch`."""
         rows = np.asarray(self.array[index])
         release(self.array)
+        if rows.dtype == np.uint8 and np.ndim(self.scale) == 0 and np.all(self.shift == 0):
+            return _channels_first(_floats(rows).mul_(float(self.scale)))
         if np.any(self.shift != 0):
             rows = np.subtract(rows, self.shift, dtype=np.result_type(rows, np.float32))
             rows = np.multiply(rows, self.scale).astype(np.float32, order="C", copy=False)
@@ -90,8 +92,12 @@ class PackedExamples:
         """Return the examples at `index`, see `Examples.batch`."""
         pixels = np.unpackbits(self.bits[index], axis=1, count=int(np.prod(self.shape)))
         release(self.bits)
-        rows = pixels.astype(np.float32).reshape(len(pixels), *_stored(self.shape))
-        return _channels_first(torch.from_numpy(rows))
+        return _channels_first(_floats(pixels.reshape(len(pixels), *_stored(self.shape))))
+
+
+def _floats(pixels: np.ndarray) -> torch.Tensor:
+    """Return bytes as floats, written by torch's threads: each of them then has its examples in its own cache."""
+    return torch.from_numpy(pixels).to(torch.float32, memory_format=torch.contiguous_format)
 
 
 def _stored(shape: tuple[int, ...]) -> tuple[int, ...]:
