@@ -3,8 +3,9 @@
     make bench          # or: python benchmarks/step.py [--json FILE] [--quick] [--only SHAPE] [--rounds N]
 
 Each subject lives in a process of its own, with its own allocator settings, and all are measured in turn, round after
-round, so that a busy machine disturbs all alike. Times are of a whole step with its data: gather the batch, forward,
-backward, update. Ratios are medians over the rounds, with their range.
+round, so that a busy machine disturbs all alike. After a few rounds all of them start anew: where a process happens to
+have its memory makes it some percent faster or slower for as long as it lives. Times are of a whole step with its data:
+gather the batch, forward, backward, update. Ratios are medians over the rounds, with their range.
 
     settled     ours, gates at pi = 0.999 or 0.001, half of them open: a run after its first thousands of batches
     fast        the fast recipe: hard gates, averaged weights, a held-out batch every fourth step
@@ -38,6 +39,7 @@ SHAPES = {"64x64x1": (1, 64, 64), "64x64x3": (3, 64, 64), "28x28x1": (1, 28, 28)
 SETTLED, FRESH = 1.0, 0.42  # logits: pi = sigmoid(7 * logit)
 GEMM = 2048
 EXCHANGED, EXCHANGES = 400_000, 100
+ROUNDS, ROUNDS_A_START = 12, 3
 
 
 @dataclass(frozen=True)
@@ -249,6 +251,22 @@ def work(subject: Subject, pipe: Connection) -> None:
 
 def measure(subjects: dict[str, Subject], rounds: int, steps: int) -> dict[str, list[float]]:
     """Return the seconds a step of every subject, one a round, measured in turn."""
+    times: dict[str, list[float]] = {name: [] for name in subjects}
+    for begin in range(0, rounds, ROUNDS_A_START):
+        pipes, processes = start(subjects, steps)
+        for _ in range(begin, min(begin + ROUNDS_A_START, rounds)):
+            for name, pipe in pipes.items():
+                pipe.send(steps)
+                times[name].append(pipe.recv())
+        for pipe in pipes.values():
+            pipe.send(0)
+        for process in processes:
+            process.join()
+    return times
+
+
+def start(subjects: dict[str, Subject], steps: int) -> tuple[dict[str, Connection], list[Any]]:
+    """Start every subject's process and let it warm up."""
     context = mp.get_context("spawn")
     pipes, processes = {}, []
     for name, subject in subjects.items():
@@ -256,19 +274,10 @@ def measure(subjects: dict[str, Subject], rounds: int, steps: int) -> dict[str, 
         process = context.Process(target=work, args=(subject, theirs), daemon=True)
         process.start()
         theirs.close()
-        pipes[name].send(steps)  # the first round warms up and does not count
+        pipes[name].send(steps)
         pipes[name].recv()
         processes.append(process)
-    times: dict[str, list[float]] = {name: [] for name in subjects}
-    for _ in range(rounds):
-        for name, pipe in pipes.items():
-            pipe.send(steps)
-            times[name].append(pipe.recv())
-    for pipe in pipes.values():
-        pipe.send(0)
-    for process in processes:
-        process.join()
-    return times
+    return pipes, processes
 
 
 def ratio(top: list[float], bottom: list[float]) -> dict[str, float]:
@@ -344,7 +353,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write all times here")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that it runs")
     parser.add_argument("--only", choices=list(SHAPES), help="the comparison on images of this shape, nothing else")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
     rounds, steps = (2, 1) if options.quick else (options.rounds, 20)
     rivals = ["literal"]
@@ -359,12 +368,12 @@ def main() -> None:
     machine = (
         f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
     )
-    print(f"{machine}; {rounds} rounds of {steps} steps")
+    print(f"{machine}; {rounds} rounds of {steps} steps, {-(-rounds // ROUNDS_A_START)} starts")
     results: dict[str, Any] = {"machine": machine}
     for label in [options.only] if options.only else SHAPES:
         results[label] = compare(label, SHAPES[label], rounds, steps, rivals)
     if not options.only:
-        results["sizes"] = sizes(max(2, rounds // 2), steps)
+        results["sizes"] = sizes(max(2, rounds // 3), steps)
         results["beyond"] = beyond(rounds, steps)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))

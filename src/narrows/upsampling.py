@@ -2,19 +2,17 @@
 
 Each upsampled pixel is a copy of a small map's pixel, and so is its product with any tap of the kernel. So, on a CPU,
 
-    products    every pixel of the small map times every tap, as one matrix product: 9 for 4 outputs
+    products    every pixel of the small map times every tap, as one convolution with kernels of 1x1: 9 for 4 outputs
     sums        every pixel of the large map sums its nine products
 
 which is a quarter of the plain way's multiplications. The sums are torch's `embedding_bag`: rows of a table, picked
-and added. Elsewhere, and where a batch's products would not stay in the cache, the same function is one transposed
-convolution, with 4/9 of the multiplications: along one axis a 3-tap kernel (w0, w1, w2) acts on the small map as
-out[2i] = in[i-1] w0 + in[i] (w1 + w2) and out[2i+1] = in[i] (w0 + w1) + in[i+1] w2, which is the transposed kernel
-(w2, w1+w2, w0+w1, w0) with stride 2 and padding 1. The 2-tap kernel without padding (4 -> 8 -> 7) becomes
-(w1, w0+w1, w0) in the same way.
+and added. Elsewhere the same function is one transposed convolution, with 4/9 of the multiplications: along one axis a
+3-tap kernel (w0, w1, w2) acts on the small map as out[2i] = in[i-1] w0 + in[i] (w1 + w2) and out[2i+1] =
+in[i] (w0 + w1) + in[i+1] w2, which is the transposed kernel (w2, w1+w2, w0+w1, w0) with stride 2 and padding 1. The
+2-tap kernel without padding (4 -> 8 -> 7) becomes (w1, w0+w1, w0) in the same way.
 """
 
 import functools
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +31,10 @@ SAME_TAPS = ((0.0, 0.0, 1.0), (0.0, 1.0, 0.0), (1.0, 0.0, 0.0))
 """Along an axis that keeps its size: a transposed convolution of stride 1 is a convolution with the kernel flipped."""
 FEW = 4
 """Up to this many output channels a pixel is too short a row to be picked: whole rows of the image are."""
-MOST = 1 << 16
-"""Products of a batch for each input channel: above it they leave the cache, and a transposed convolution is faster."""
+MOST = 1 << 24
+"""Products at a time, in numbers: a larger batch is done in parts."""
+SHORT = 32
+"""Numbers for which a pixel's place in the lists of what is summed takes about as much memory."""
 WIDEST = 128
 """Numbers in a row of the small map, over few output channels: above it the sum over columns takes too long."""
 
@@ -60,39 +60,48 @@ class UpsampleConv(nn.Module):
 
     def forward(self, x: Tensor, record: Statistics | None = None, reuse: tuple[Tensor, ...] | None = None) -> Tensor:
         """(batch, inputs, h, w) -> (batch, outputs, 2h, 2w), with kept axes as they are, or 2s - 1 for 2 taps."""
-        if self._has_products(x) and self._pays(x):
-            few = len(self.bias) <= FEW
+        if self._has_products(x):
             if record is not None:
                 record.append(())
-            if not torch.is_grad_enabled():
-                return (_sum_rows if few else _sum_pixels)(x, self.weight, self.bias, self.factors)
-            way = _SumRows if few else _SumPixels
-            y: Tensor = way.apply(x, self.weight, self.bias, self.factors)  # type: ignore[no-untyped-call]
-            return y
+            outputs, _, *taps = self.weight.shape
+            summed = self._rows if outputs <= FEW else self._pixels
+            numbers = x.shape[2:].numel() * taps[0] * taps[1] * (outputs if outputs <= FEW else max(outputs, SHORT))
+            at_once = max(1, MOST // numbers)
+            return summed(x) if len(x) <= at_once else torch.cat([summed(part) for part in torch.split(x, at_once)])
         (kernel,) = reuse or (self._transposed(),)
         if record is not None:
             record.append((kernel.detach(),))
         return F.conv_transpose2d(x, kernel, self.bias, stride=self.factors, padding=1)
 
+    def _pixels(self, x: Tensor) -> Tensor:
+        """Products and sums, pixel by pixel."""
+        products = F.conv2d(x, _matrix(self.weight).view(-1, x.shape[1], 1, 1))
+        if not torch.is_grad_enabled():
+            return _sum_pixels(products, self.bias, self.weight.shape[2], self.factors)
+        y: Tensor = _SumPixels.apply(products, self.bias, self.weight.shape[2], self.factors)  # type: ignore[no-untyped-call]
+        return y
+
+    def _rows(self, x: Tensor) -> Tensor:
+        """Products and sums, row by row."""
+        if not torch.is_grad_enabled():
+            return _sum_rows(x, self.weight, self.bias, self.factors)
+        y: Tensor = _SumRows.apply(x, self.weight, self.bias, self.factors)  # type: ignore[no-untyped-call]
+        return y
+
     def _has_products(self, x: Tensor) -> bool:
-        """Tell whether products and sums can be: on a CPU, and neither traced nor inside `torch.func`."""
+        """Tell whether there are products and sums: on a CPU, where they are faster, unless something is traced."""
+        outputs = self.weight.shape[0]
         return (
-            x.device.type == "cpu"
+            not torch.jit.is_tracing()  # type: ignore[no-untyped-call,attr-defined]
+            and not torch.compiler.is_compiling()
+            and not torch._C._are_functorch_transforms_active()
+            and not torch.is_autocast_enabled("cpu")
+            and x.device.type == "cpu"
             and x.dtype == self.weight.dtype
             and x.dtype in (torch.float32, torch.float64)
-            and not torch.is_autocast_enabled("cpu")
-            and not torch.compiler.is_compiling()
-            and not torch.jit.is_tracing()  # type: ignore[no-untyped-call,attr-defined]
-            and not torch._C._are_functorch_transforms_active()
+            and x.numel() > 0
+            and (outputs > FEW or outputs * x.shape[3] <= WIDEST)
         )
-
-    def _pays(self, x: Tensor) -> bool:
-        """Tell whether products and sums are the faster way, as far as was measured."""
-        (batch, inputs, height, width), outputs = x.shape, len(self.bias)
-        products = batch * height * width * self.weight.numel() // inputs
-        if outputs > FEW:
-            return 0 < products <= MOST * inputs
-        return width * outputs <= WIDEST and 0 < products <= MOST * 64 * width  # the lists of rows stay short
 
     def _transposed(self) -> Tensor:
         """Return the transposed convolution's weight, (inputs, outputs, taps, taps): linear in `self.weight`."""
@@ -122,12 +131,12 @@ def _images(pixels: Tensor, batch: int, height: int) -> Tensor:
     return pixels.view(batch, height, -1, pixels.shape[-1]).permute(0, 3, 1, 2)
 
 
-def _sum_pixels(x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
-    """Products and sums: a row of the table is a small pixel's product with one tap, all output channels."""
-    batch, _, height, width = x.shape
-    routes = _pixel_routes(_at_least(batch), height, width, weight.shape[2], factors)
-    products = _pixels(x) @ _matrix(weight).t()
-    return _images(_sums(products.view(-1, len(bias)), routes.there(batch)).add_(bias), batch, routes.height)
+def _sum_pixels(products: Tensor, bias: Tensor, taps: int, factors: tuple[int, int]) -> Tensor:
+    """Sums of (batch, taps * taps * outputs, height, width): a row of the table is a pixel's product with one tap."""
+    batch, _, height, width = products.shape
+    routes = _pixel_routes(_at_least(batch), height, width, taps, factors)
+    table = products.permute(0, 2, 3, 1).reshape(-1, len(bias))
+    return _images(_sums(table, routes.there(batch)).add_(bias), batch, routes.height)
 
 
 def _sum_rows(x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
@@ -152,25 +161,17 @@ class _SumPixels(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.factors = factors
-        return _sum_pixels(x, weight, bias, factors).data
+    def forward(ctx: Any, products: Tensor, bias: Tensor, taps: int, factors: tuple[int, int]) -> Tensor:
+        ctx.shape, ctx.taps, ctx.factors = products.shape, taps, factors
+        return _sum_pixels(products, bias, taps, factors).data
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        batch, _, height, width = x.shape
-        routes = _pixel_routes(_at_least(batch), height, width, weight.shape[2], ctx.factors)
-        gradient, pixels = _pixels(gradients[0]), _pixels(x)
-        products = _sums(gradient, routes.back(batch)).view(len(pixels), -1)
-        for_x, for_weight, for_bias, _ = ctx.needs_input_grad
-        return (
-            _images(products @ _matrix(weight), batch, height) if for_x else None,
-            _kernel(_summed_products(products, pixels, batch), weight.shape) if for_weight else None,
-            gradient.sum(0) if for_bias else None,
-            None,
-        )
+        batch, _, height, width = ctx.shape
+        routes = _pixel_routes(_at_least(batch), height, width, ctx.taps, ctx.factors)
+        gradient = _pixels(gradients[0]).contiguous()  # of a sum it is one number, seen from everywhere
+        products = _sums(gradient, routes.back(batch)).view(batch * height * width, -1)
+        return _images(products, batch, height), gradient.sum(0) if ctx.needs_input_grad[1] else None, None, None
 
 
 class _SumRows(torch.autograd.Function):
@@ -234,12 +235,6 @@ class Routes(NamedTuple):
 def _sums(table: Tensor, bags: Bags) -> Tensor:
     """Return the sum of every bag's members, rows of the table."""
     return torch.embedding_bag(table, torch.from_numpy(bags.members), torch.from_numpy(bags.starts))[0]
-
-
-def _summed_products(a: Tensor, b: Tensor, batch: int) -> Tensor:
-    """Return a^T b, a sum over all pixels, as one product a thread: each reads the examples that it has written."""
-    parts = math.gcd(batch, torch.get_num_threads())
-    return torch.bmm(a.view(parts, -1, a.shape[1]).transpose(1, 2), b.view(parts, -1, b.shape[1])).sum(0)
 
 
 def _at_least(batch: int) -> int:

@@ -12,11 +12,13 @@ from narrows.upsampling import UpsampleConv
 FORMS = [(3, (2, 2)), (2, (2, 2)), (3, (1, 2)), (3, (2, 1)), (3, (1, 1))]
 
 
-@pytest.fixture(params=["products", "transposed"])
+@pytest.fixture(params=["products", "parts", "transposed"])
 def way(request, monkeypatch):
-    """Both ways to do it: products and sums, or one transposed convolution."""
+    """All ways to do it: products and sums, at once or in parts of the batch, or one transposed convolution."""
+    if request.param == "parts":
+        monkeypatch.setattr(upsampling, "MOST", 2**11)
     if request.param == "transposed":
-        monkeypatch.setattr(upsampling, "MOST", 0)
+        monkeypatch.setattr(UpsampleConv, "_has_products", lambda layer, x: False)
     return request.param
 
 
@@ -72,16 +74,6 @@ def test_gradients_of_gradients(outputs, generator):
     assert torch.autograd.gradgradcheck(call, (x, layer.weight, layer.bias))
 
 
-@pytest.mark.parametrize(("batch", "threads"), [(6, 1), (6, 2), (6, 4), (5, 4), (8, 8)])
-def test_the_weights_gradient_in_as_many_parts_as_there_are_threads(batch, threads, generator, monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    layer = UpsampleConv(4, 5, 3).double()
-    x = double(generator, batch, 4, 3, 5)
-    probe = double(generator, batch, 5, 6, 10)
-    (ours,) = torch.autograd.grad(layer(x), layer.weight, probe)
-    torch.testing.assert_close(ours, torch.autograd.grad(plainly(x, layer), layer.weight, probe)[0], rtol=0, atol=1e-12)
-
-
 @pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # torch's own, in jacfwd
 @pytest.mark.parametrize("outputs", [2, 5])
 def test_functional_transforms(outputs, generator):
@@ -134,15 +126,13 @@ def test_initial_values_are_those_of_a_plain_convolution():
     assert torch.equal(ours.bias, plain.bias)
 
 
-def test_a_second_pass_uses_the_first_ones_kernel(monkeypatch, generator):
-    """A part of a batch that was too large for products may have them in its second pass: the same function."""
-    layer = UpsampleConv(4, 5, 3).double()
+@pytest.mark.parametrize("outputs", [3, 5])
+def test_a_second_pass_is_the_same_function(way, outputs, generator):
+    layer = UpsampleConv(4, outputs, 3).double()
     x = double(generator, 8, 4, 6, 6)
-    monkeypatch.setattr(upsampling, "MOST", 36 * 45)
     record = []
     first = layer(x, record)
-    assert record[0][0].shape == (4, 5, 4, 4)
-    torch.testing.assert_close(layer(x[:6], reuse=record[0]), first[:6], rtol=0, atol=1e-12)
+    assert [kernel.shape for kernel in record[0]] == ([(4, outputs, 4, 4)] if way == "transposed" else [])
     torch.testing.assert_close(layer(x[:3], reuse=record[0]), first[:3], rtol=0, atol=1e-12)
 
 
