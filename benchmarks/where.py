@@ -9,9 +9,8 @@ from step import SHAPES, Subject, ours
 
 KINDS = {
     "convolution_backward": "convolutions, backward",
-    "_convolution": "transposed convolutions, forward",
+    "mkldnn_convolution": "convolutions, forward",
     "_embedding_bag_forward_only": "sums of products",
-    "mkldnn_convolution": "the encoder's convolutions, forward",
     "native_batch_norm_backward": "BatchNorm, backward",
     "native_batch_norm": "BatchNorm, forward",
     "leaky_relu": "leaky ReLU",
