@@ -11,11 +11,21 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 LIMIT = 1 << 30
 
 
+_kept = False
+
+
+def memory_is_kept() -> bool:
+    """Tell whether `keep_memory` was called, and could."""
+    return _kept
+
+
 def keep_memory() -> bool:
     """Raise glibc's thresholds to 1 GiB for this process; tell whether it could. Elsewhere it does nothing."""
+    global _kept
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    return all(mallopt(option, LIMIT) == 1 for option in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD))
+    _kept = all(mallopt(option, LIMIT) == 1 for option in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD))
+    return _kept

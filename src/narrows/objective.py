@@ -36,7 +36,8 @@ def cross_entropy(x: Tensor, reconstruction: Tensor) -> Tensor:
 
 def _total(values: Tensor) -> Tensor:
     """Sum over all but the first axis, in whatever order they lie in memory: flattening would copy them."""
-    return values.sum(tuple(range(1, values.ndim)))
+    axes = tuple(range(1, values.ndim))
+    return values.sum(axes) if axes else values
 
 
 ERRORS: dict[str, Error] = {

@@ -6,10 +6,10 @@ Each upsampled pixel is a copy of a small map's pixel, and so is its product wit
     sums        every pixel of the large map sums its nine products
 
 which is a quarter of the plain way's multiplications. The sums are torch's `embedding_bag`: rows of a table, picked
-and added. Elsewhere the same function is one transposed convolution, with 4/9 of the multiplications: along one axis a
-3-tap kernel (w0, w1, w2) acts on the small map as out[2i] = in[i-1] w0 + in[i] (w1 + w2) and out[2i+1] =
-in[i] (w0 + w1) + in[i+1] w2, which is the transposed kernel (w2, w1+w2, w0+w1, w0) with stride 2 and padding 1. The
-2-tap kernel without padding (4 -> 8 -> 7) becomes (w1, w0+w1, w0) in the same way.
+and added. Elsewhere, and where it is faster, the same function is one transposed convolution, with 4/9 of the
+multiplications: along one axis a 3-tap kernel (w0, w1, w2) acts on the small map as out[2i] = in[i-1] w0 +
+in[i] (w1 + w2) and out[2i+1] = in[i] (w0 + w1) + in[i+1] w2, which is the transposed kernel (w2, w1+w2, w0+w1, w0) with
+stride 2 and padding 1. The 2-tap kernel without padding (4 -> 8 -> 7) becomes (w1, w0+w1, w0) in the same way.
 """
 
 import functools
@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from narrows.allocator import memory_is_kept
 from narrows.layers import Statistics
 
 DOUBLE_TAPS = {
@@ -31,12 +32,16 @@ SAME_TAPS = ((0.0, 0.0, 1.0), (0.0, 1.0, 0.0), (1.0, 0.0, 0.0))
 """Along an axis that keeps its size: a transposed convolution of stride 1 is a convolution with the kernel flipped."""
 FEW = 4
 """Up to this many output channels a pixel is too short a row to be picked: whole rows of the image are."""
+WIDEST = 128
+"""Numbers in a row of the small map, over few output channels: above it the sum over columns takes too long."""
+CACHED = 1 << 16
+"""Products of a batch for each input channel that stay in the cache."""
+BROAD = 32
+"""Channels, in and out, above which more products than that pay too, in training."""
 MOST = 1 << 24
 """Products at a time, in numbers: a larger batch is done in parts."""
 SHORT = 32
-"""Numbers for which a pixel's place in the lists of what is summed takes about as much memory."""
-WIDEST = 128
-"""Numbers in a row of the small map, over few output channels: above it the sum over columns takes too long."""
+"""Numbers for which a row's place in the lists of what is summed takes about as much memory."""
 
 
 class UpsampleConv(nn.Module):
@@ -63,10 +68,8 @@ class UpsampleConv(nn.Module):
         if self._has_products(x):
             if record is not None:
                 record.append(())
-            outputs, _, *taps = self.weight.shape
-            summed = self._rows if outputs <= FEW else self._pixels
-            numbers = x.shape[2:].numel() * taps[0] * taps[1] * (outputs if outputs <= FEW else max(outputs, SHORT))
-            at_once = max(1, MOST // numbers)
+            summed = self._rows if self._few else self._pixels
+            at_once = self._at_once(x)
             return summed(x) if len(x) <= at_once else torch.cat([summed(part) for part in torch.split(x, at_once)])
         (kernel,) = reuse or (self._transposed(),)
         if record is not None:
@@ -75,7 +78,7 @@ class UpsampleConv(nn.Module):
 
     def _pixels(self, x: Tensor) -> Tensor:
         """Products and sums, pixel by pixel."""
-        products = F.conv2d(x, _matrix(self.weight).view(-1, x.shape[1], 1, 1))
+        products = F.conv2d(x, _matrix(self.weight).view(-1, self.weight.shape[1], 1, 1))
         if not torch.is_grad_enabled():
             return _sum_pixels(products, self.bias, self.weight.shape[2], self.factors)
         y: Tensor = _SumPixels.apply(products, self.bias, self.weight.shape[2], self.factors)  # type: ignore[no-untyped-call]
@@ -88,9 +91,19 @@ class UpsampleConv(nn.Module):
         y: Tensor = _SumRows.apply(x, self.weight, self.bias, self.factors)  # type: ignore[no-untyped-call]
         return y
 
+    @property
+    def _few(self) -> bool:
+        return self.weight.shape[0] <= FEW
+
+    def _at_once(self, x: Tensor) -> int:
+        """Return how many examples' products there is room for: a power of two, as the lists of what is summed are."""
+        outputs, _, *taps = self.weight.shape
+        row = x.shape[3] if self._few else outputs
+        numbers = x.shape[2:].numel() * taps[0] * taps[1] * outputs // row * max(row, SHORT)
+        return 1 << max(1, MOST // numbers).bit_length() - 1
+
     def _has_products(self, x: Tensor) -> bool:
-        """Tell whether there are products and sums: on a CPU, where they are faster, unless something is traced."""
-        outputs = self.weight.shape[0]
+        """Tell whether there are products and sums: on a CPU, where they pay, unless something is traced."""
         return (
             not torch.jit.is_tracing()  # type: ignore[no-untyped-call,attr-defined]
             and not torch.compiler.is_compiling()
@@ -99,9 +112,22 @@ class UpsampleConv(nn.Module):
             and x.device.type == "cpu"
             and x.dtype == self.weight.dtype
             and x.dtype in (torch.float32, torch.float64)
-            and x.numel() > 0
-            and (outputs > FEW or outputs * x.shape[3] <= WIDEST)
+            and self._pays(x)
         )
+
+    def _pays(self, x: Tensor) -> bool:
+        """Tell whether products and sums are the faster way, as far as was measured.
+
+        What leaves the cache pays in training, where oneDNN's transposed convolution is slow, between many channels, in
+        single precision, and if freed memory stays with the process: otherwise the system has to find it anew.
+        """
+        (batch, inputs, height, width), outputs = x.shape, self.weight.shape[0]
+        if self._few:
+            return x.numel() > 0 and width * outputs <= WIDEST
+        products = batch * height * width * self.weight.numel() // self.weight.shape[1]
+        broad = min(inputs, outputs) >= BROAD and x.dtype == torch.float32
+        large = broad and torch.is_grad_enabled() and memory_is_kept()
+        return products > 0 and (large or products <= CACHED * inputs)
 
     def _transposed(self) -> Tensor:
         """Return the transposed convolution's weight, (inputs, outputs, taps, taps): linear in `self.weight`."""

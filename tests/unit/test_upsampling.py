@@ -136,6 +136,32 @@ def test_a_second_pass_is_the_same_function(way, outputs, generator):
     torch.testing.assert_close(layer(x[:3], reuse=record[0]), first[:3], rtol=0, atol=1e-12)
 
 
+def test_products_that_leave_the_cache(monkeypatch):
+    """They pay in training, between many channels, and only if the process keeps its memory."""
+    monkeypatch.setattr(upsampling, "CACHED", 8)
+    x = torch.rand(2, 32, 3, 3)
+
+    def ways():
+        records = [[], [], []]
+        UpsampleConv(32, 32, 3)(x, records[0])
+        UpsampleConv(32, 31, 3)(x, records[1])
+        with torch.no_grad():
+            UpsampleConv(32, 32, 3)(x, records[2])
+        return [record == [()] for record in records]
+
+    monkeypatch.setattr(upsampling, "memory_is_kept", lambda: True)
+    assert ways() == [True, False, False]
+    monkeypatch.setattr(upsampling, "memory_is_kept", lambda: False)
+    assert ways() == [False, False, False]
+
+
+@pytest.mark.parametrize("channels", [1, 4, 16])
+@pytest.mark.parametrize("outputs", [3, 8])
+def test_inputs_of_another_number_of_channels_are_refused(way, channels, outputs):
+    with pytest.raises(RuntimeError), torch.no_grad():
+        UpsampleConv(8, outputs, 3)(torch.rand(2, channels, 5, 5))
+
+
 def test_half_precision_and_no_examples_are_the_librarys():
     layer = UpsampleConv(4, 5, 3)
     with torch.autocast("cpu", torch.bfloat16):

@@ -97,7 +97,7 @@ class PackedExamples:
 
 def _floats(pixels: np.ndarray) -> torch.Tensor:
     """Return bytes as floats, written by torch's threads: each of them then has its examples in its own cache."""
-    return torch.from_numpy(pixels).to(torch.float32, memory_format=torch.contiguous_format)
+    return torch.from_numpy(np.ascontiguousarray(pixels)).float()
 
 
 def _stored(shape: tuple[int, ...]) -> tuple[int, ...]:
