@@ -10,7 +10,6 @@ import sys
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 LIMIT = 1 << 30
 
-
 _kept = False
 
 

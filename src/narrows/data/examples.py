@@ -58,11 +58,11 @@ class ArrayExamples:
         """Return the examples at `index`, see `Examples.batch`."""
         rows = np.asarray(self.array[index])
         release(self.array)
-        if rows.dtype == np.uint8 and np.ndim(self.scale) == 0 and np.all(self.shift == 0):
-            return _channels_first(_floats(rows).mul_(float(self.scale)))
         if np.any(self.shift != 0):
             rows = np.subtract(rows, self.shift, dtype=np.result_type(rows, np.float32))
             rows = np.multiply(rows, self.scale).astype(np.float32, order="C", copy=False)
+        elif rows.dtype == np.uint8 and np.ndim(self.scale) == 0:
+            return _channels_first(_floats(rows).mul_(float(self.scale)))
         elif rows.dtype == np.float32 and np.all(self.scale == 1):
             rows = np.ascontiguousarray(rows)
         else:
