@@ -58,7 +58,7 @@ docs: $(READY)
 pictures: $(READY) browser
 	test -e runs/pictures/result.json || $(BIN)/narrows train dsprites --config examples/demo.toml --out runs/pictures
 	$(BIN)/narrows report runs/pictures
-	$(BIN)/python experiments/screenshots.py runs/pictures report
+	$(BIN)/python studies/screenshots.py runs/pictures report
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

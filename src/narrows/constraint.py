@@ -1,4 +1,4 @@
-"""6. GECO: a bound on the error, kept by a multiplier that learns how hard to push.
+"""GECO: a bound on the error, kept by a multiplier that learns how hard to push.
 
 Rezende and Viola, "Taming VAEs", 2018. For errors E and tolerances tau (lines 14 to 22 of Algorithm 1):
 
@@ -12,7 +12,8 @@ Two decisions. D4: a clipped lambda' has no gradient at its bound and would stay
 projected, after each step, onto the interval whose image is [1e-5, 5]. D12: those bounds silently assume errors of
 10 to 300, so any other data use the relative constraint, C * scale / tau.
 
-Any number of bounds: tolerances (m,), errors (batch, m), one multiplier each. What an error is, is not known here.
+Any number of bounds is possible: tolerances (m,), errors (batch, m), one multiplier each. Nothing here depends on which
+error it is.
 """
 
 import math
@@ -24,24 +25,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from narrows.errors import NarrowsError
-from narrows.processes import mean_over_processes
+from narrows._util.errors import NarrowsError
+from narrows._util.processes import mean_over_processes
 
 
 @dataclass(frozen=True)
 class GecoConfig:
-    """The constraint's settings; the values are the paper's."""
+    """The constraint's settings; the defaults are the paper's values."""
 
     decay: float = 0.99
-    """alpha, of the moving average."""
+    """alpha of the moving average."""
     start: float = 1.0
     """lambda before the first step; the multiplier is softplus(lambda)^2."""
     lowest: float = 1e-5
-    """The multiplier's lower bound."""
+    """Lower bound of the multiplier."""
     highest: float = 5.0
-    """The multiplier's upper bound."""
+    """Upper bound of the multiplier."""
     relative_scale: float | None = None
-    """None: C = E - tau. A number s: C = s (E - tau) / tau, free of the error's unit (decision D12)."""
+    """None for C = E - tau; a number s for C = s (E - tau) / tau, which has no unit (decision D12)."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.decay < 1:
@@ -51,140 +52,156 @@ class GecoConfig:
 
 
 class ConstraintTerm(NamedTuple):
-    """What one batch says: violation C (batch, m), multiplier lambda' (m,), loss term (scalar)."""
+    """What the constraint makes of one batch."""
 
     violation: Tensor
+    """C, (batch, m)."""
     multiplier: Tensor
+    """lambda', (m,)."""
     loss: Tensor
+    """The term of the loss, a scalar."""
 
 
-class Geco(nn.Module):
-    """m bounds with one multiplier each. All its state is in its state_dict."""
+class _Bounds(nn.Module):
+    """Tolerances, and whether the first batch has been seen."""
+
+    def __init__(self, tolerance: float | Sequence[float], started: bool) -> None:
+        super().__init__()
+        try:
+            bounds = torch.as_tensor(tolerance, dtype=torch.float32).reshape(-1).clone()
+        except (TypeError, ValueError, RuntimeError):
+            bounds = torch.empty(0)
+        if len(bounds) == 0 or not torch.isfinite(bounds).all():
+            raise NarrowsError(f"tolerances must be finite numbers, one or more; they are {tolerance!r:.100}")
+        self.tolerance: Tensor
+        self.started: Tensor
+        self.register_buffer("tolerance", bounds)
+        self.register_buffer("started", torch.tensor(started))
+
+    def _columns(self, error: Tensor) -> Tensor:
+        """Return errors as (batch, m)."""
+        columns = error.view(len(error), -1)
+        if columns.shape[1] != len(self.tolerance):
+            raise NarrowsError(
+                f"the error returns {columns.shape[1]} numbers per example for {len(self.tolerance)} tolerances; it "
+                f"must return (batch,) for one and (batch, m) for m of them"
+            )
+        return columns
+
+    @torch.no_grad()
+    def _average(self, average: Tensor, mean: Tensor, decay: float) -> Tensor:
+        """Return the moving average after one more batch; the first batch sets it."""
+        mean = mean_over_processes(mean).to(average.dtype)
+        moved = torch.where(self.started, torch.lerp(mean, average, decay), mean)
+        self.started.fill_(True)
+        return moved
+
+
+class Geco(_Bounds):
+    """m bounds with one learned multiplier each; its whole state is in its state_dict.
+
+    Arguments:
+        tolerance: tau, one number per bound, in the unit of the error.
+        config: The settings; by default the paper's.
+
+    Raises:
+        NarrowsError: If a tolerance is not a number of at least 0 (above 0 for a relative constraint).
+    """
 
     def __init__(self, tolerance: float | Sequence[float], config: GecoConfig | None = None) -> None:
-        super().__init__()
+        super().__init__(tolerance, started=False)
         config = config or GecoConfig()
         self.decay, self.relative_scale = config.decay, config.relative_scale
         self.lowest, self.highest = inverse_multiplier(config.lowest), inverse_multiplier(config.highest)
-        self.tolerance: Tensor
+        if (self.tolerance < 0).any() or (config.relative_scale and (self.tolerance == 0).any()):
+            raise NarrowsError(f"tolerances must be at least 0 (above 0 if relative); they are {tolerance}")
         self.average: Tensor
-        self.started: Tensor
-        bounds = _numbers(tolerance)
-        if (bounds < 0).any() or (config.relative_scale and (bounds == 0).any()):
-            raise NarrowsError(f"tolerances must be numbers of at least 0 (above 0 if relative); they are {tolerance}")
-        self.register_buffer("tolerance", bounds)
-        self.register_buffer("average", torch.zeros_like(bounds))
-        self.register_buffer("started", torch.tensor(False))
-        self.raw = nn.Parameter(torch.full_like(bounds, config.start))
-        """lambda, before softplus and square. Its optimiser must ascend (`maximize=True`)."""
+        self.register_buffer("average", torch.zeros_like(self.tolerance))
+        self.raw = nn.Parameter(torch.full_like(self.tolerance, config.start))
+        """lambda, before softplus and square, (m,). Its optimiser must ascend (`maximize=True`)."""
 
     def multiplier(self) -> Tensor:
-        """lambda', (m,)."""
+        """Return lambda', (m,)."""
         return F.softplus(self.raw).square()
 
     def in_units(self, error: Tensor) -> Tensor:
-        """Return differences of errors, (..., m), as the constraint weighs them: as they are, or times scale / tau."""
+        """Return differences of errors, (..., m), as the constraint weighs them: unchanged, or times scale / tau."""
         return error if self.relative_scale is None else error * (self.relative_scale / self.tolerance)
 
     def forward(self, error: Tensor) -> ConstraintTerm:
-        """Take the batch's errors, (batch,) or (batch, m); in training also move the average."""
-        violation = self.in_units(_columns(error, self.tolerance) - self.tolerance)
+        """Evaluate lines 14 to 22; in training, also move the average.
+
+        Arguments:
+            error: The errors of a batch, (batch,) or (batch, m).
+
+        Returns:
+            Violation, multiplier and term of the loss.
+        """
+        violation = self.in_units(self._columns(error) - self.tolerance)
         mean = violation.mean(0)
         if self.training:
-            self._observe(mean_over_processes(mean.detach()))
+            self.average.copy_(self._average(self.average, mean.detach(), self.decay))
         value = mean + (self.average - mean.detach())
         multiplier = self.multiplier()
         return ConstraintTerm(violation, multiplier.detach(), (multiplier * value).sum())
 
     @torch.no_grad()
-    def _observe(self, mean: Tensor) -> None:
-        mean = mean.to(self.average.dtype)
-        moved = torch.lerp(mean, self.average, self.decay)
-        self.average.copy_(torch.where(self.started, moved, mean))
-        self.started.fill_(True)
-
-    @torch.no_grad()
     def project(self) -> None:
-        """Bring lambda back into its interval: call it after each optimiser step (decision D4)."""
+        """Bring lambda back into its interval; call it after each optimiser step (decision D4)."""
         self.raw.clamp_(self.lowest, self.highest)
 
 
-class SteeredBound(nn.Module):
+class SteeredBound(_Bounds):
     """The fast recipe's bounds: relative, E / tau, with multipliers that are held and later steered, not learned.
 
-    Adam moves lambda at a fixed crawl whatever the violation. Steering moves 1 / lambda in proportion to the slack:
+    Adam moves lambda by about the same amount per step whatever the violation. Steering moves 1 / lambda in proportion
+    to the slack:
 
         1 / lambda <- 1 / lambda + rate * clip(1 - E / target, -1, 1),          lambda at most where it started.
 
-    Why 1 / lambda: by rate-distortion the posterior's noise makes an error of tau / (2 lambda), whatever the data and
-    their unit (docs/algorithm.md). So the error is a straight line in 1 / lambda, and one rate suits all data; in
-    log lambda the same rate is too slow for one and swings for ever with another. `start` is far above where lambda
-    ends, so that while it is held, training is after the error and the KL term only keeps the latent space in shape.
+    Why 1 / lambda: by rate-distortion theory the posterior's noise makes an error of tau / (2 lambda), whatever the
+    data and their unit (docs/algorithm.md). So the error is linear in 1 / lambda, and one rate suits all data; in
+    log lambda the same rate is too slow for some data and oscillates for others. `start` is far above lambda's final
+    value, so that while lambda is held, training reduces the error and the KL term only keeps the latent space in
+    shape.
 
-    Without a tolerance (None) the error is weighed against its own moving average: a plain VAE that wants the smallest
-    error it can have.
+    Without a tolerance the error is compared with its own moving average: a plain VAE with the smallest error it can
+    reach.
+
+    Arguments:
+        tolerance: tau, one number per bound, in the unit of the error, or None.
+        start: The multiplier that is held.
+
+    Raises:
+        NarrowsError: If a tolerance is not a number above 0.
     """
 
     def __init__(self, tolerance: float | Sequence[float] | None, start: float = 20.0) -> None:
-        super().__init__()
-        self.bounded = tolerance is not None
-        bounds = _numbers(1.0 if tolerance is None else tolerance)
-        if (bounds <= 0).any():
+        super().__init__(1.0 if tolerance is None else tolerance, started=tolerance is not None)
+        if (self.tolerance <= 0).any():
             raise NarrowsError(f"tolerances must be numbers above 0; they are {tolerance}")
-        self.start = start
-        self.tolerance: Tensor
+        self.bounded, self.start = tolerance is not None, start
         self.inverse: Tensor
-        self.started: Tensor
-        self.register_buffer("tolerance", bounds)
-        self.register_buffer("inverse", torch.full_like(bounds, 1 / start))
-        self.register_buffer("started", torch.tensor(self.bounded))
+        self.register_buffer("inverse", torch.full_like(self.tolerance, 1 / start))
 
     def multiplier(self) -> Tensor:
-        """Lambda, (m,)."""
+        """Return lambda, (m,)."""
         return 1 / self.inverse
 
     def forward(self, error: Tensor) -> ConstraintTerm:
-        """Take the batch's errors, (batch,) or (batch, m)."""
-        error = _columns(error, self.tolerance)
+        """Return violation, multiplier and term of the loss for the errors of a batch, (batch,) or (batch, m)."""
+        error = self._columns(error)
         if not self.bounded and self.training:
-            self._follow(mean_over_processes(error.detach().mean(0)))
+            average = self._average(self.tolerance, error.detach().mean(0), 0.99)
+            self.tolerance.copy_(average.clamp(min=1e-30))
         violation = error / self.tolerance - 1
         multiplier = self.multiplier()
         return ConstraintTerm(violation, multiplier, (multiplier * violation.mean(0)).sum())
 
     @torch.no_grad()
-    def _follow(self, mean: Tensor) -> None:
-        mean = mean.to(self.tolerance.dtype)
-        moved = torch.where(self.started, torch.lerp(mean, self.tolerance, 0.99), mean)
-        self.tolerance.copy_(moved.clamp(min=1e-30))
-        self.started.fill_(True)
-
-    @torch.no_grad()
     def steer(self, violation: Tensor, rate: float = 0.005) -> None:
-        """Move each multiplier by its own relative violation, (m,)."""
+        """Move each multiplier by its relative violation, (m,)."""
         self.inverse.sub_(rate * violation.clamp(-1, 1)).clamp_(1 / self.start, 1e5)
-
-
-def _numbers(tolerance: float | Sequence[float]) -> Tensor:
-    """Return tolerances as a vector of their own."""
-    try:
-        bounds = torch.as_tensor(tolerance, dtype=torch.float32).reshape(-1).clone()
-    except (TypeError, ValueError, RuntimeError):
-        bounds = torch.empty(0)
-    if len(bounds) == 0 or not torch.isfinite(bounds).all():
-        raise NarrowsError(f"tolerances must be finite numbers, one or more; they are {tolerance!r:.100}")
-    return bounds
-
-
-def _columns(error: Tensor, tolerance: Tensor) -> Tensor:
-    """Return errors as (batch, m)."""
-    columns = error.view(len(error), -1)
-    if columns.shape[1] != len(tolerance):
-        raise NarrowsError(
-            f"the error has {columns.shape[1]} numbers an example and there are {len(tolerance)} tolerances: "
-            f"it must return (batch,) for one, (batch, m) for m of them"
-        )
-    return columns
 
 
 def inverse_multiplier(value: float) -> float:

@@ -1,6 +1,6 @@
-"""5. The terms of the loss, as plain functions of tensors.
+"""The terms of the loss, as plain functions of tensors.
 
-The unit of the error, everywhere: squared differences summed over all values of one input, one number an input;
+The unit of the error, everywhere: squared differences summed over all values of one input, one number per input;
 averages are over inputs. The paper says "MSE" and means this sum (dSprites 20, MNIST 10).
 """
 
@@ -10,32 +10,46 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from narrows.errors import NarrowsError
+from narrows._util.errors import NarrowsError
 
 Error = Callable[[Tensor, Tensor], Tensor]
-"""`(batch, *shape)` twice -> (batch,), or (batch, m) for m bounds."""
+"""A function (x, reconstruction), `(batch, *shape)` each, -> (batch,), or (batch, m) for m bounds."""
 
 
 def squared_error(x: Tensor, reconstruction: Tensor) -> Tensor:
-    """E (lines 12 and 13): `(batch, *shape)` twice -> (batch,)."""
+    """Return E (lines 12 and 13), the squared differences summed over each input, (batch,).
+
+    Arguments:
+        x: Inputs, `(batch, *shape)`.
+        reconstruction: Their reconstructions, `(batch, *shape)`.
+    """
     return _total(F.mse_loss(reconstruction, x, reduction="none"))
 
 
 def absolute_error(x: Tensor, reconstruction: Tensor) -> Tensor:
-    """Absolute differences summed over one input's values: `(batch, *shape)` twice -> (batch,)."""
+    """Return the absolute differences summed over each input, (batch,).
+
+    Arguments:
+        x: Inputs, `(batch, *shape)`.
+        reconstruction: Their reconstructions, `(batch, *shape)`.
+    """
     return _total((reconstruction - x).abs())
 
 
 def cross_entropy(x: Tensor, reconstruction: Tensor) -> Tensor:
-    """Bernoulli cross-entropy in nats, summed over one input's values: `(batch, *shape)` in [0, 1] twice -> (batch,).
+    """Return the Bernoulli cross-entropy in nats, summed over each input, (batch,).
 
-    A value of x between 0 and 1 counts as a probability; its own entropy is then the least the error can be.
+    A value of x between 0 and 1 counts as a probability; its entropy is then the least the error can be.
+
+    Arguments:
+        x: Inputs in [0, 1], `(batch, *shape)`.
+        reconstruction: Their reconstructions in [0, 1], `(batch, *shape)`.
     """
     return _total(F.binary_cross_entropy(reconstruction, x, reduction="none"))
 
 
 def _total(values: Tensor) -> Tensor:
-    """Sum over all but the first axis, in whatever order they lie in memory: flattening would copy them."""
+    """Sum over all but the first axis; flattening first would copy channels-last images."""
     axes = tuple(range(1, values.ndim))
     return values.sum(axes) if axes else values
 
@@ -45,31 +59,40 @@ ERRORS: dict[str, Error] = {
     "cross-entropy": cross_entropy,
     "absolute": absolute_error,
 }
-"""The errors that have a name."""
+"""The errors that `TrainConfig.error` can name."""
 
 
 def per_example(error: Tensor, rows: int) -> Tensor:
-    """Return what an error function gave as (batch, m)."""
+    """Return the output of an error function as (batch, m); raise if it has another number of rows."""
     if error.ndim == 0 or len(error) != rows:
         raise NarrowsError(
-            f"error must return one number an example, ({rows},), or m, ({rows}, m); it gave {tuple(error.shape)}"
+            f"error must return one number per example, ({rows},), or m of them, ({rows}, m); it returned "
+            f"{tuple(error.shape)}"
         )
     return error.view(rows, -1)
 
 
 def kl_elements(mean: Tensor, log_std: Tensor) -> Tensor:
-    """KL of N(mean, std^2) from N(0, 1), element by element: (batch, n), or (batch, n, height, width) for latent maps.
+    """Return the KL of N(mean, std^2) from N(0, 1), element by element.
 
-    -1/2 (1 + 2 log sigma - sigma^2 - mu^2): the paper prints it with sigma where the variance belongs (decision D2).
+    -1/2 (1 + 2 log sigma - sigma^2 - mu^2): the paper prints sigma where the variance belongs (decision D2).
+
+    Arguments:
+        mean: mu, (batch, n), or (batch, n, height, width) for latent maps.
+        log_std: log sigma, in the same shape.
     """
     return 0.5 * (torch.exp(2 * log_std) + mean.square() - 1) - log_std
 
 
 def gated_kl(kl: Tensor, gates: Tensor) -> Tensor:
-    """Mean over the open gates of the element-wise KL (line 22): (batch, n) twice -> (batch,).
+    """Return the mean over the open gates of the element-wise KL (line 22), (batch,).
 
-    With all gates closed it is 0: the divisor is at least 1 (decision D3). A latent map's channel counts with the sum
-    over its positions.
+    With all gates closed it is 0, because the divisor is at least 1 (decision D3). A channel of a latent map counts
+    with the sum over its positions.
+
+    Arguments:
+        kl: The element-wise KL, (batch, n), or (batch, n, height, width).
+        gates: Gates as 0. and 1., (batch, n).
     """
     kl = kl.flatten(2).sum(2) if kl.ndim > 2 else kl
     return (kl * gates).sum(1) / gates.sum(1).clamp(min=1)

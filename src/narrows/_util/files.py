@@ -1,4 +1,4 @@
-"""Files that are never half-written: write beside, flush to the disk, rename over the old one; lines of .csv files."""
+"""Files that are never half-written (write another file, flush it, rename it), and the lines of .csv files."""
 
 import contextlib
 import errno
@@ -11,10 +11,10 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file for writing that takes `path`'s place only when the block ends well.
+    """Open a new file for writing that replaces `path` only when the block ends without an exception.
 
-    A reader, a crash or a second writer sees the old file or the new one, never a part; a failed block leaves
-    nothing behind.
+    A reader, a crash or a second writer sees the old file or the new one, never a part; a failed block leaves nothing
+    behind.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -27,32 +27,27 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes private files; ours are as readable as any other
+        temporary.chmod(0o666 & ~umask)  # mkstemp makes private files; these are as readable as others
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
-
-
-def write_atomic(path: Path, content: bytes | str) -> None:
-    """Replace `path` by this content, whole or not at all."""
-    with atomic_file(path) as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the platform lets a folder be opened."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
+    with contextlib.suppress(OSError):  # make the rename itself durable, if the platform can open folders
+        descriptor = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
 
+def write_atomic(path: Path, content: bytes | str) -> None:
+    """Replace the content of `path`, completely or not at all."""
+    with atomic_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
 def append_line(path: Path, header: Sequence[str], cells: Iterable[str]) -> None:
-    """Add one line to a .csv file, with the header when it is the first."""
+    """Append one line to a .csv file, after the header if the file is new."""
     with path.open("a") as file:
         if file.tell() == 0:
             file.write(",".join(header) + "\n")
@@ -60,12 +55,12 @@ def append_line(path: Path, header: Sequence[str], cells: Iterable[str]) -> None
 
 
 def whole_lines(path: Path) -> list[str]:
-    """Return the whole lines after the header: what follows the last newline is not a row."""
+    """Return the complete lines after the header; text after the last newline is not a row."""
     return path.read_text().split("\n")[1:-1] if path.exists() else []
 
 
 def filter_lines(path: Path, keep: Callable[[str], bool]) -> None:
-    """Keep only the rows whose first cell passes."""
+    """Keep only the rows whose first cell passes `keep`."""
     if path.exists():
         header = path.read_text().split("\n")[0]
         write_atomic(path, "\n".join([header, *(r for r in whole_lines(path) if keep(r.split(",")[0]))]) + "\n")

@@ -1,4 +1,4 @@
-"""Several training processes: what they agree on, and how they part."""
+"""Several training processes: averages over all of them, and an orderly end."""
 
 import gc
 
@@ -7,8 +7,8 @@ from torch import Tensor
 
 
 def mean_over_processes(value: Tensor) -> Tensor:
-    """Average over all training processes, so that each holds the same constraint; alone, the value itself."""
-    if not _together():
+    """Return the average over all training processes, so that each has the same constraint; with one, the value."""
+    if not _several():
         return value
     total = value.clone()
     torch.distributed.all_reduce(total)
@@ -16,15 +16,15 @@ def mean_over_processes(value: Tensor) -> Tensor:
 
 
 def leave_group() -> None:
-    """End a process's membership in an orderly way; alone, do nothing. Let go of wrapped models before.
+    """Leave the group of training processes; with one process, do nothing. Delete wrapped models before.
 
     Gloo's threads keep tensors of the last exchange. If the wrapped model that owns them lives until Python ends, a
-    thread may ask for the interpreter when it is gone, and the process aborts after all its work is done.
+    thread may need the interpreter when it is gone, and the process aborts after all its work is done.
     """
-    if _together():
+    if _several():
         gc.collect()
         torch.distributed.destroy_process_group()
 
 
-def _together() -> bool:
+def _several() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -1,11 +1,13 @@
-"""12. The command line: parse, dispatch, exit codes; no arithmetic.
+"""The command line: parse, dispatch, exit codes; no arithmetic.
 
-Exit codes: 0 the run ended (whether or not tau was met: the answer says so), 1 something broke, 2 the input cannot
-be used (one line says what, where and what to do), 128 + signal when a run was stopped by one.
+program    the program, its exit codes and --config
+app        its name, help and version
+train      train, front, resume, show
+apply      encode, decode, reconstruct, sample, export
+evaluate, report, explore, watch, data, reproduce
 
-`program.py` has the program and its exit codes, `training.py` the commands that train and show, `reports.py` the pages,
-`exploring.py` the local page with sliders, `sets.py` those about data, `experiments.py` the paper's experiments,
-`using.py` and `evaluating.py` what a trained model is for and how good it is, `watching.py` a run at work.
+Exit codes: 0 when the command did its work (whether or not tau was met: the answer says so), 1 when something broke,
+2 when the input cannot be used (one line says what, where and what to do), 128 + signal when a run was stopped by one.
 """
 
 from narrows.cli.program import main as main

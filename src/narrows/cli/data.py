@@ -1,13 +1,12 @@
-"""data list, data get, data path."""
+"""The commands `narrows data list`, `narrows data get` and `narrows data path`."""
 
-from contextlib import closing
 from typing import Literal
 
 from cyclopts import App
 
 from narrows.cli.app import app
 
-data_app = App(name="data", help="The sets known by name: list them, fetch one, see where they are kept.")
+data_app = App(name="data", help="The named sets: list them, fetch one, print where they are kept.")
 app.command(data_app)
 
 
@@ -17,7 +16,7 @@ def list_sets() -> int:
     from narrows.data import SETS
     from narrows.report.sets import describe
 
-    print("\n\n".join(describe(one) for one in SETS.values()))
+    print("\n\n".join(describe(named) for named in SETS.values()))
     return 0
 
 
@@ -25,19 +24,19 @@ def list_sets() -> int:
 def get(name: str, /, *, source: Literal["drawn", "official"] = "official") -> int:
     """Fetch a set, verify it and make it ready, so that training needs no network.
 
-    A download that was cut off goes on where it stopped.
+    An interrupted download continues where it stopped.
 
     Parameters
     ----------
     name
-        As in `narrows data list`.
+        A set of `narrows data list`.
     source
-        official: the published files; drawn: draw it instead (dsprites, shapes3d).
+        official: the published files; drawn: draw the set instead (dsprites, shapes3d).
     """
     from narrows.data import find_set, open_set
-    from narrows.report.live import make_loading
+    from narrows.report.live.display import show_loading
 
-    with closing(make_loading()) as loading:
+    with show_loading() as loading:
         data = open_set(find_set(name), source, loading)
     print(f"{data.name}: {len(data.examples):,} examples; {data.note}")
     return 0
@@ -45,12 +44,12 @@ def get(name: str, /, *, source: Literal["drawn", "official"] = "official") -> i
 
 @data_app.command
 def path(name: str | None = None, /) -> int:
-    """Print the folder of the cache, or that of one set's files. NARROWS_CACHE chooses another.
+    """Print the cache folder, or the folder of one set's files; NARROWS_CACHE names another cache folder.
 
     Parameters
     ----------
     name
-        As in `narrows data list`.
+        A set of `narrows data list`.
     """
     from narrows.data import cache_folder, find_set
 

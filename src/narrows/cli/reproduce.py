@@ -4,28 +4,28 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
+from narrows._util.errors import NarrowsError, setting
 from narrows.cli.app import app
-from narrows.errors import NarrowsError
-from narrows.experiments.plan import Options
+from narrows.paper.plan import Name, Options
 
-ALL = Options()
+DEFAULTS = Options()
 
 
 @app.command
 def reproduce(
-    experiment: Literal["training", "front", "reconstructions", "table"],
+    experiment: Name,
     /,
     *,
     out: Path | None = None,
     resume: bool = False,
     jobs: int = 1,
-    options: Annotated[Options, Parameter(name="*")] = ALL,
+    options: Annotated[Options, Parameter(name="*")] = DEFAULTS,
 ) -> int:
-    """Repeat one of the paper's four experiments, and see our numbers beside its own.
+    """Repeat one of the paper's four experiments, and compare our numbers with the paper's.
 
     Examples:
 
@@ -43,33 +43,34 @@ def reproduce(
     out
         Folder for the runs, the table and the page; by default runs/reproduce-EXPERIMENT.
     resume
-        Go on with what is in the folder; what is done is not done again.
+        Continue what is in the folder; rows that are done stay.
     jobs
         Runs at a time, each with its share of the cores.
     """
-    from narrows.experiments.board import Board, plan
-    from narrows.experiments.running import run
-    from narrows.report.live import make_display
-    from narrows.report.reproduction import command, write_page
+    from narrows.paper.experiments import plan
+    from narrows.paper.folder import ExperimentFolder
+    from narrows.paper.page import command, write_page
+    from narrows.paper.scheduler import run_jobs
+    from narrows.report.live.display import make_display
     from narrows.training.signals import Interrupted
 
     if jobs < 1:
-        raise NarrowsError(f"--jobs must be at least 1; it is {jobs}")
-    todo = plan(experiment, options)
-    board = Board(out or Path("runs") / f"reproduce-{experiment}", experiment)
-    board.open(options, resume)
+        raise NarrowsError(f"{setting('jobs')} must be at least 1; it is {jobs}")
+    planned = plan(experiment, options)
+    folder = ExperimentFolder(out or Path("runs") / f"reproduce-{experiment}", experiment)
+    folder.open(options, resume)
     try:
-        rows = run(board, todo, jobs, make_display(), lambda rows: write_page(board, options, rows))
+        rows = run_jobs(folder, planned, jobs, make_display(), lambda rows: write_page(folder, options, rows))
     except Interrupted as stopped:
-        where = f"--out {shlex.quote(str(board.path))}{f' --jobs {jobs}' if jobs > 1 else ''} --resume"
-        print(f"stopped by {signal.Signals(stopped.number).name}; go on with: {command(experiment, options)} {where}")
+        where = f"--out {shlex.quote(str(folder.path))}{f' --jobs {jobs}' if jobs > 1 else ''} --resume"
+        name = signal.Signals(stopped.number).name
+        print(f"stopped by {name}; continue with: {shlex.join(command(experiment, options))} {where}")
         return 128 + stopped.number
-    page = write_page(board, options, rows)
+    page = write_page(folder, options, rows)
     for row in rows:
         if row.status != "done":
             print(f"{row.set}, n = {row.n}, {row.recipe}: {row.status}: {row.reason}", file=sys.stderr)
     print(f"{sum(row.status == 'done' for row in rows)} of {len(rows)} rows done")
-    print(f"table: {board.table}")
+    print(f"table: {folder.table}")
     print(f"page:  {page}")
-    asked = {job.key for job in todo}
-    return 0 if any(board.done(key) for key in asked) else 1
+    return 0 if any(folder.read_rows(job.key) for job in planned) else 1

@@ -1,16 +1,17 @@
-"""watch: a run at work, from another terminal."""
+"""watch: the curves of a run that is training in another process."""
 
 from pathlib import Path
 
+from narrows._util.errors import NarrowsError, setting
 from narrows.cli.app import app
-from narrows.errors import NarrowsError
+from narrows.cli.train import show
 
 
 @app.command
 def watch(run: Path, /, *, every: float = 1.0, silence: float = 30.0) -> int:
-    """Show a run's curves while it trains in another process; ends with it, and shows the answer.
+    """Show a run's curves while it trains in another process; when the run ends, show the answer and end too.
 
-    It only reads the run's folder. In a pipe it prints a line now and then.
+    The command only reads the run's folder. In a pipe it prints a line from time to time.
 
     Examples:
 
@@ -21,14 +22,15 @@ def watch(run: Path, /, *, every: float = 1.0, silence: float = 30.0) -> int:
     run
         The folder of a run or of a front.
     every
-        Seconds between two looks.
+        Seconds between two updates.
     silence
         Seconds without news after which to say so; slow runs are given more.
     """
-    from narrows.report.watching import watch
+    from narrows.report.live.watch import watch
 
     for name, value in (("every", every), ("silence", silence)):
         if not 0.01 <= value <= 1e6:
-            raise NarrowsError(f"--{name} must be a number of seconds from 0.01 to 1,000,000; it is {value:g}")
+            raise NarrowsError(f"{setting(name)} must be a number of seconds from 0.01 to 1,000,000; it is {value:g}")
     watch(run, every, silence)
-    return 0
+    print()
+    return show(run)

@@ -1,29 +1,38 @@
 """The endless stream of training batches, as indices.
 
-Epoch e of a stream with seed s visits the examples in a permutation drawn from (s, e) alone, through
-numpy's SeedSequence. Nothing is carried from one epoch to the next, so where a stream stands is two
-integers, the epoch and the number of batches taken from it, and a resumed run continues with exactly the
-batches it would have seen. The last, short batch of an epoch is dropped: every step then averages over the
-same number of examples.
+Epoch e of a stream with seed s visits the examples in a permutation drawn from (s, e) alone, through numpy's
+SeedSequence. Nothing is carried from one epoch to the next, so the position of a stream is two integers, the epoch and
+the number of batches taken from it, and a resumed run continues with exactly the batches it would have had. The last,
+incomplete batch of an epoch is dropped, so every step averages over the same number of examples.
 """
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from narrows.data.shuffling import shuffled
-from narrows.errors import NarrowsError
+from narrows._util.errors import NarrowsError, setting
+from narrows.data.splits import shuffled
 
 
 class Batches:
-    """Batches of `size` indices out of `index`, epoch after epoch, each in a fresh order."""
+    """Batches of indices, epoch after epoch, each epoch in a new order.
+
+    Arguments:
+        index: The training examples, int64.
+        size: Examples per batch.
+        seed: Of the order.
+
+    Raises:
+        NarrowsError: `index` does not fill one batch.
+    """
 
     def __init__(self, index: np.ndarray, size: int, seed: int) -> None:
         if size < 1:
-            raise NarrowsError(f"the batch size is {size}; --batch needs 1 or more")
+            raise NarrowsError(f"{setting('batch')} must be at least 1; it is {size}")
         if len(index) < size:
             raise NarrowsError(
-                f"{len(index)} training examples do not fill one batch of {size}; use a smaller --batch or more data"
+                f"{len(index)} training examples do not fill one batch of {size}; use a smaller {setting('batch')} or "
+                "more data"
             )
         self.index = index
         self.size = size
@@ -41,16 +50,16 @@ class Batches:
         return batch
 
     def state_dict(self) -> dict[str, int]:
-        """Return where the stream stands."""
+        """Return the position of the stream."""
         return {"epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Continue where `state` was taken, given the same indices, size and seed."""
+        """Restore a position, of a stream with the same indices, size and seed."""
         epoch, position = int(state["epoch"]), int(state["position"])
         if epoch < 0 or not 0 <= position <= self.per_epoch:
             raise NarrowsError(
                 f"the saved position is batch {position} of epoch {epoch}, but an epoch has {self.per_epoch} "
-                "batches; resume with the data and the --batch the run was started with"
+                f"batches; resume with the data and the {setting('batch')} that the run was started with"
             )
         self._enter(epoch, position)
 

@@ -1,13 +1,21 @@
-"""A folder for arrays that are expensive to make: written once and whole, then mapped from disk.
+"""A folder for arrays that are expensive to make: written once and completely, then mapped from disk.
 
-Arrays are written in chunks, so making one needs no more memory than a chunk. A file appears in the cache under
-its own name only when it is complete (written beside, synced, renamed), so two processes may make it at the same
-time: each renames a good file, and the later one wins. Where nothing can be written, an array that takes at most
-MEMORY_SHARE of the machine's memory is kept in memory instead.
+Arrays are written in chunks, so making one needs no more memory than one chunk. A file gets its name in the cache only
+when it is complete (written under another name, synced, renamed), so two processes may make it at the same time: each
+renames a good file, and the later one wins.
+
+`cached_array` always writes to the cache, for arrays that take long to make. `converted_array` is for files that only
+cannot be mapped as they are, such as tables: it keeps an array of up to MEMORY_SHARE of the machine's memory in memory
+and caches a larger one. The name of such a cached file contains `file_digest` of the original file, so that a changed
+file is read again.
 """
 
 import contextlib
+import errno
+import hashlib
+import math
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,63 +25,125 @@ import numpy as np
 import platformdirs
 import psutil
 
-from narrows.errors import NarrowsError
-from narrows.files import atomic_file
+from narrows._util.errors import NarrowsError
+from narrows._util.files import atomic_file
 
 MEMORY_SHARE = 0.25
 """Arrays up to this share of the machine's memory may be held in it; larger ones are mapped from disk."""
 
 Chunks = Callable[[], Iterable[np.ndarray]]
-"""Makes an array, some rows at a time."""
+"""Makes an array, some rows at a time; it may be called twice."""
 
 
 def cache_folder() -> Path:
-    """Return the folder named by NARROWS_CACHE, else the user's cache folder of this system."""
+    """Return the folder named by NARROWS_CACHE, or else the user's cache folder of this system."""
     chosen = os.environ.get("NARROWS_CACHE")
     return Path(os.path.expanduser(chosen)) if chosen else Path(platformdirs.user_cache_dir("narrows"))
 
 
 def fits_in_memory(nbytes: int) -> bool:
-    """Tell whether an array of this size may be held in memory."""
+    """Return whether an array of this size may be held in memory."""
     return nbytes <= MEMORY_SHARE * psutil.virtual_memory().total
+
+
+def file_digest(path: Path, *extra: object) -> str:
+    """Return 16 hex digits that change with the file's absolute path, size and modification time, and with `extra`."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise NarrowsError(f"{path} cannot be read ({error.strerror or error}); check the path") from None
+    facts = repr((os.path.abspath(path), status.st_size, status.st_mtime_ns, extra))
+    return hashlib.blake2b(facts.encode(), digest_size=8).hexdigest()
 
 
 def cached_array(
     file_name: str, row: tuple[int, ...], dtype: np.dtype | type, chunks: Chunks, count: int | None = None
 ) -> tuple[np.ndarray, str]:
-    """Return the array (count, *row) kept in `file_name`, made first where it is missing or damaged, and where it is.
+    """Return an array from the cache, and make it first if it is missing or damaged.
 
-    `count` None: as many rows as the chunks have. The second value ends a sentence for the user: "cached in ..." or
-    "kept in memory, since ...".
+    Arguments:
+        file_name: Its name in the cache folder.
+        row: The shape of one row.
+        dtype: The dtype of its values.
+        chunks: Makes the array.
+        count: The number of rows; None for as many as `chunks` yields.
+
+    Returns:
+        The array, `(count, *row)`, and the end of a sentence for the user: "cached in ..." or "kept in memory, ...".
+
+    Raises:
+        NarrowsError: The cache cannot be written, and the array is too large to be kept in memory instead.
     """
-    path = cache_folder() / file_name
-    array = open_cached(path, row, np.dtype(dtype), count)
+    path, dtype = cache_folder() / file_name, np.dtype(dtype)
+    reason = "cannot be read back"
+    if open_cached(path, row, dtype, count) is None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _remove_abandoned(path)
+            needed, free = _size(row, dtype) * (count or 0), shutil.disk_usage(path.parent).free
+            if needed > free:
+                raise OSError(errno.ENOSPC, f"it needs {needed / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are free")
+            with atomic_file(path) as file:
+                write_array(file, row, dtype, chunks())
+        except OSError as error:
+            reason = f"cannot be written ({error.strerror or error})"
+    array = open_cached(path, row, dtype, count)
     if array is not None:
         return array, f"cached in {path}"
-    reason = "cannot be read back"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _clear_away(path)
-        with atomic_file(path) as file:
-            write_array(file, row, np.dtype(dtype), chunks())
-        array = open_cached(path, row, np.dtype(dtype), count)
-        if array is not None:
-            return array, f"cached in {path}"
-    except OSError as error:
-        reason = f"cannot be written ({error.strerror or error})"
-    size = int(np.prod(row)) * np.dtype(dtype).itemsize * (count or 0)
-    if count is None or not fits_in_memory(size):
+    if count is None or not fits_in_memory(_size(row, dtype) * count):
         raise NarrowsError(f"{path} {reason}; make room there, or choose another folder with NARROWS_CACHE")
-    made = np.empty((count, *row), dtype)
+    return filled(row, dtype, chunks(), count), f"kept in memory, because {path} {reason}"
+
+
+def converted_array(
+    file_name: str, row: tuple[int, ...], dtype: np.dtype, chunks: Chunks, count: int | None = None
+) -> tuple[np.ndarray, str]:
+    """Return the array of these chunks, from memory if it fits, else from the cache.
+
+    The arguments are those of `cached_array`. The second value is "" or ", cached in ...".
+    """
+    with contextlib.suppress(MemoryError):
+        if count is not None and fits_in_memory(_size(row, dtype) * count):
+            return filled(row, dtype, chunks(), count), ""
+        if count is None and open_cached(cache_folder() / file_name, row, dtype) is None:
+            array = _collected(row, dtype, chunks)
+            if array is not None:
+                return array, ""
+    array, where = cached_array(file_name, row, dtype, chunks, count)
+    return array, f", {where}"
+
+
+def filled(row: tuple[int, ...], dtype: np.dtype, chunks: Iterable[np.ndarray], count: int) -> np.ndarray:
+    """Return an array in memory, `(count, *row)`, with these chunks."""
+    array = np.empty((count, *row), dtype)
     start = 0
-    for chunk in chunks():
-        made[start : start + len(chunk)] = chunk
+    for chunk in chunks:
+        array[start : start + len(chunk)] = chunk
         start += len(chunk)
-    return made, f"kept in memory, since {path} {reason}"
+    assert start == count
+    return array
 
 
-def _clear_away(path: Path) -> None:
-    """Remove what processes that were killed while writing this file have left, if it is a day old."""
+def _collected(row: tuple[int, ...], dtype: np.dtype, chunks: Chunks) -> np.ndarray | None:
+    """Return the array of chunks whose number is unknown, or None as soon as they do not fit in memory."""
+    array, count = np.empty((0, *row), dtype), 0
+    for chunk in chunks():
+        start, count = count, count + len(chunk)
+        if not fits_in_memory(_size(row, dtype) * count):
+            return None
+        if count > len(array):
+            array.resize((count + count // 8, *row), refcheck=False)
+        array[start:count] = chunk
+    array.resize((count, *row), refcheck=False)
+    return array
+
+
+def _size(row: tuple[int, ...], dtype: np.dtype) -> int:
+    return math.prod(row) * dtype.itemsize
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove partial files of this array that are a day old: their processes were killed while they wrote."""
     for part in path.parent.glob(f".{path.name}.*.part"):
         with contextlib.suppress(OSError):
             if time.time() - part.stat().st_mtime > 86_400:
@@ -81,7 +151,7 @@ def _clear_away(path: Path) -> None:
 
 
 def open_cached(path: Path, row: tuple[int, ...], dtype: np.dtype, count: int | None = None) -> np.ndarray | None:
-    """Map the array at `path`; None where the file is missing, cut short, or something else."""
+    """Map the array at `path`; return None if the file is missing, incomplete, or holds another array."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):
@@ -92,7 +162,7 @@ def open_cached(path: Path, row: tuple[int, ...], dtype: np.dtype, count: int | 
 
 
 def write_array(file: BinaryIO, row: tuple[int, ...], dtype: np.dtype, chunks: Iterable[np.ndarray]) -> int:
-    """Write an .npy file and return its length, known only at the end: numpy's header leaves room for any count."""
+    """Write an .npy file and return its number of rows; numpy's header leaves room to state it at the end."""
     _write_header(file, (0, *row), dtype)
     start = file.tell()
     count = 0

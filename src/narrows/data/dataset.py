@@ -1,11 +1,11 @@
-"""`Data`: a set of examples and what is known about it."""
+"""`Data`: a set of examples with its name, its test split, its factors and its columns."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from narrows.data.examples import Examples
+from narrows.data.examples import ArrayExamples, ExactRows, Examples
 from narrows.data.factors import Factors
 
 Values = Literal["unit", "any"]
@@ -14,26 +14,38 @@ Values = Literal["unit", "any"]
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A named set, checked and ready to be split and served."""
+    """A set of examples, checked and ready to be split and served: the result of `load` and `from_array`."""
 
     name: str
-    """What errors and run folders call it."""
+    """What errors and run folders call the set."""
     examples: Examples
-    """Batches by index."""
+    """Serves batches by index."""
     values: Values
     """unit: every value lies in [0, 1]; any: any finite numbers."""
     test: np.ndarray | None = None
-    """Indices of the official test split, when the set has one."""
+    """Indices of the official test split, if the set has one."""
     note: str = ""
-    """One line for the user: where the examples came from."""
-    origin: Literal["", "drawn", "official"] = ""
-    """Which of the two a named set is."""
+    """One line for the user: where the examples come from."""
+    source: Literal["", "drawn", "official"] = ""
+    """Named sets that can be drawn: whether this is the drawn set or the official file."""
     factors: Factors | None = None
-    """Of labelled sets."""
+    """The factors or labels of the examples, if known."""
     columns: tuple[str, ...] = ()
-    """Names of a table's columns."""
+    """The names of a table's columns; empty for other data."""
 
     @property
     def is_image(self) -> bool:
-        """True for images (C, H, W), false for vectors (D,)."""
+        """Whether the examples are images (C, H, W), not vectors (D,)."""
         return len(self.examples.shape) == 3
+
+    @property
+    def exact(self) -> Examples:
+        """The examples as a saved model takes them: in the user's units, and double precision where those need it.
+
+        A saved model shifts a column of timestamps near 1.7e9 by itself, and single precision would round each of them
+        by up to 64 seconds before it could. So tables, and vectors stored in float64, are served in float64.
+        """
+        rows = self.examples
+        if isinstance(rows, ArrayExamples) and not self.is_image and (self.columns or rows.array.dtype == np.float64):
+            return ExactRows(rows.array)
+        return rows

@@ -1,23 +1,31 @@
-"""Examples served by index: gathered once, converted once, never the whole set at a time.
+"""Examples served by index: collected once, converted once, never the whole set at a time.
 
-The networks see float32 images of shape (C, H, W), but convolutions on a CPU and on current GPUs are
-fastest when memory holds them channels last. So every store here keeps N, H, W, C, a batch is filled in
-that order, and the networks receive a permuted view of it: no copy, and
-`is_contiguous(memory_format=torch.channels_last)` holds.
+The networks see float32 images of shape (C, H, W), but convolutions on a CPU and on current GPUs are fastest when the
+channels are last in memory. So every store here keeps (N, H, W, C), a batch is filled in that order, and the networks
+receive a permuted view of it: nothing is copied, and `is_contiguous(memory_format=torch.channels_last)` holds.
+
+An array may be mapped from a file that is larger than memory. A page of a mapped file counts as memory of this process
+once it has been touched, and the kernel maps its neighbours with it, up to two megabytes where it uses huge pages. So
+random batches from a file of 6 GB would end with 6 GB resident, although the system could drop them at any time.
+`release` unmaps them after every batch. They stay in the file cache, so touching them again costs a page fault and no
+reading, well under a millisecond per batch.
 """
 
+import mmap
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import torch
 
-from narrows.data.mapping import release
-from narrows.errors import NarrowsError
+from narrows._util.errors import NarrowsError
+from narrows._util.progress import Progress, silent, steps
 
 
 class Examples(Protocol):
-    """Anything that serves float32 examples by index."""
+    """Anything that serves float32 examples by index; a class of your own needs these three."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -36,20 +44,17 @@ class ArrayExamples:
     """Examples in an array or memory map, stored (N, H, W, C) or (N, D).
 
     A batch is (rows - shift) * scale in float32; the difference is taken in the array's own precision, so that a
-    column around 1.7e9 that varies by 1 survives. `shift` and `scale` are numbers, or one number a column.
+    column near 1.7e9 that varies by 1 keeps its digits. `shift` and `scale` are numbers, or one number per column.
     """
 
     array: np.ndarray
-    shape: tuple[int, ...]
     scale: float | np.ndarray = 1.0
     shift: float | np.ndarray = 0.0
 
-    def __post_init__(self) -> None:
-        if self.array.shape[1:] != _stored(self.shape):
-            raise NarrowsError(
-                f"ArrayExamples of shape {self.shape} need an array (N, {_axes(_stored(self.shape))}), "
-                f"not {self.array.shape}; pass images channels last"
-            )
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One example as the networks see it."""
+        return (self.array.shape[-1], *self.array.shape[1:-1])
 
     def __len__(self) -> int:
         return len(self.array)
@@ -70,9 +75,17 @@ class ArrayExamples:
         return _channels_first(torch.from_numpy(rows))
 
 
+class ExactRows(ArrayExamples):
+    """Vectors in double precision, in the user's units: seconds since 1970 need it."""
+
+    def batch(self, index: np.ndarray) -> torch.Tensor:
+        """Return the rows at `index`, (rows, columns) float64."""
+        return torch.from_numpy(self.array[index].astype(np.float64))
+
+
 @dataclass(frozen=True, eq=False)
 class PackedExamples:
-    """Two-valued images, eight pixels a byte (np.packbits of H, W, C): an eighth of the memory of bytes."""
+    """Two-valued images, eight pixels per byte (np.packbits of H, W, C): an eighth of the memory of bytes."""
 
     bits: np.ndarray
     shape: tuple[int, ...]
@@ -92,21 +105,48 @@ class PackedExamples:
         """Return the examples at `index`, see `Examples.batch`."""
         pixels = np.unpackbits(self.bits[index], axis=1, count=int(np.prod(self.shape)))
         release(self.bits)
-        return _channels_first(_floats(pixels.reshape(len(pixels), *_stored(self.shape))))
+        return _channels_first(_floats(pixels.reshape(-1, *self.shape[1:], self.shape[0])))
+
+
+SMALL_MAP = 128 << 20
+"""Bytes: mapped arrays up to this size may stay resident."""
+
+
+def release(array: np.ndarray) -> None:
+    """Unmap the resident pages of a large mapped array; do nothing to other arrays, or on systems other than Linux."""
+    if array.nbytes <= SMALL_MAP or sys.platform != "linux":
+        return
+    base: object = array
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap) and base.mode != "r":
+            return  # changes of a copy-on-write map would be lost
+        base = base.base
+    if isinstance(base, mmap.mmap):
+        base.madvise(mmap.MADV_DONTNEED)
+
+
+def in_batches(
+    examples: Examples, index: np.ndarray, rows: int = 256, what: str = "", progress: Progress = silent
+) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Read examples in batches: the one loop of everything that reads a whole split.
+
+    Arguments:
+        examples: Serves them.
+        index: Which examples, in this order.
+        rows: Examples per batch, at most.
+        what: What is being done, for `progress`, such as "encoding".
+        progress: Called after each batch with the number of examples done and the total.
+
+    Yields:
+        The batch's place in `index`, a slice, and the examples, `(rows, *shape)`.
+    """
+    for here in steps(len(index), rows, what, progress):
+        yield here, examples.batch(index[here])
 
 
 def _floats(pixels: np.ndarray) -> torch.Tensor:
-    """Return bytes as floats, written by torch's threads: each of them then has its examples in its own cache."""
+    """Return bytes as floats, converted by torch's threads, so that each thread has its examples in its cache."""
     return torch.from_numpy(np.ascontiguousarray(pixels)).float()
-
-
-def _stored(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """(C, H, W) to (H, W, C); a vector stays as it is."""
-    return (*shape[1:], shape[0]) if len(shape) == 3 else shape
-
-
-def _axes(shape: tuple[int, ...]) -> str:
-    return ", ".join(map(str, shape))
 
 
 def _channels_first(rows: torch.Tensor) -> torch.Tensor:

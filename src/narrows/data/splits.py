@@ -1,19 +1,17 @@
 """Train, validation and test: one stated rule, so that a run can be repeated from its seed alone.
 
-All indices are shuffled with PCG64(seed). The first tenth, at most 5,000, is validation; the next tenth, at
-most 10,000, is test; the rest is train. A set with an official test split keeps it, and validation is a
-tenth (at most 5,000) of the others. Validation and test have at least two examples each, so that a
-mean has an interval, and every split is sorted, so that reading it
-in order walks the file in order.
+All indices are shuffled with PCG64(seed). The first tenth, at most 5,000, is validation; the next tenth, at most
+10,000, is test; the rest is train. A set with an official test split keeps it, and validation is a tenth (at most
+5,000) of the others. Validation and test have at least two examples each, so that a mean has an interval. Every split
+is sorted, so that reading a split in order reads the file in order.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from narrows._util.errors import NarrowsError, setting
 from narrows.data.dataset import Data
-from narrows.data.shuffling import shuffled
-from narrows.errors import NarrowsError
 
 _MOST_VALIDATION = 5_000
 _MOST_TEST = 10_000
@@ -21,18 +19,32 @@ _MOST_TEST = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Three disjoint int64 index arrays, sorted, which together cover the set."""
+    """Three disjoint, sorted int64 arrays of indices, which together cover the set."""
 
     train: np.ndarray
+    """Examples that train the model."""
     validation: np.ndarray
+    """Examples that choose the model."""
     test: np.ndarray
+    """Examples that the certificate is measured on, once."""
 
 
 def split(data: Data, seed: int = 0) -> Splits:
-    """Divide the examples of `data` by the rule above."""
+    """Divide examples into train, validation and test by the rule above.
+
+    Arguments:
+        data: The set; its `test` indices, if any, are kept as the test split.
+        seed: Of the shuffle.
+
+    Returns:
+        The three splits.
+
+    Raises:
+        NarrowsError: The set has fewer than 5 examples, or fewer than 3 outside its test split.
+    """
     count = len(data.examples)
     if count < 5:
-        raise NarrowsError(f"{data.name}: {count} examples are too few for train, validation and test; bring 5 or more")
+        raise NarrowsError(f"{data.name}: {count} examples are too few for train, validation and test; use 5 or more")
     order = shuffled(count, seed)
     if data.test is None:
         held = _tenth(count, _MOST_VALIDATION)
@@ -49,8 +61,20 @@ def split(data: Data, seed: int = 0) -> Splits:
     return Splits(np.sort(train), np.sort(validation), np.sort(test))
 
 
+def shuffled(count: int, seed: int, *key: int) -> np.ndarray:
+    """Return a permutation of 0..count-1 from numpy's PCG64; each `key` gives an independent one.
+
+    Without a key this is np.random.Generator(np.random.PCG64(seed)).permutation(count).
+    """
+    if seed < 0:
+        raise NarrowsError(f"{setting('seed')} must be at least 0; it is {seed}")
+    source = np.random.SeedSequence(seed, spawn_key=key)
+    order = np.random.Generator(np.random.PCG64(source)).permutation(count)
+    return order.astype(np.int64, copy=False)
+
+
 def thinned(index: np.ndarray, most: int) -> np.ndarray:
-    """Return at most `most` of the indices, evenly spaced, the first and the last among them."""
+    """Return at most `most` of the indices, evenly spaced, including the first and the last."""
     return index if len(index) <= most else index[np.linspace(0, len(index) - 1, most).astype(np.int64)]
 
 

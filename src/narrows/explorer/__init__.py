@@ -1,6 +1,9 @@
-"""The explorer: a local page to put one's hands on the latent space of a run, or of a front's models.
+"""The explorer: a local page with a slider for each latent dimension of a run's model, or of a front's models.
 
-`models.py` has what is asked of a model, `inputs.py` the inputs that go through it, `uploads.py` those that a user
-brings, `answers.py` what the page may ask for and what it gets, `page.py` the page, `server.py` the server: Python's
-own, on 127.0.0.1 alone, with nothing to install.
+models     a model's slider ranges, codes, decodings and errors
+inputs     the test inputs and uploads that can go through it
+uploads    a user's image, made into an input
+handlers   the requests that the page may send, and their responses
+page       the page (templates/explorer.html and assets/)
+server     a server on 127.0.0.1 only, from Python's standard library
 """

@@ -1,8 +1,8 @@
-"""A picture that a user brings, made into an input of the model as the run's own images were made.
+"""A user's image, made into an input of the model as the run's own images were made.
 
-Nothing is decoded before its size is known: the bytes are counted by the server, the pixels are read from the header.
-The formats are the loader's three; the rules of grey and colour, transparency, orientation and size are the loader's
-too (`data/own/images.py`). What cannot be used is answered by one sentence for the page.
+Nothing is decoded before its size is known: the server counts the bytes, and the header states the pixels. The formats
+are the loader's three, and so are the rules for grey and colour, transparency, orientation and size
+(data/readers/images.py). An image that cannot be used raises an error, whose text the page shows.
 """
 
 import io
@@ -13,45 +13,43 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from narrows.data.own.images import FORMATS, channels_of, opened, orientation_of, to_array
-from narrows.errors import NarrowsError
+from narrows._util.errors import NarrowsError
+from narrows.data.readers.images import FORMATS, channels_of, opened, orientation_of, to_array
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 MOST_BYTES = 20_000_000
 MOST_PIXELS = 40_000_000
-_TURNED = ("mirrored", "turned", "mirrored", "turned and mirrored", "turned", "turned and mirrored", "turned")
-"""What the EXIF orientations 2 to 8 ask for."""
+_TURNED = ("mirrored", "rotated", "mirrored", "rotated and mirrored", "rotated", "rotated and mirrored", "rotated")
+"""What the EXIF orientations 2 to 8 mean."""
 
 
 def read_upload(content: bytes, shape: tuple[int, ...], low: float, high: float) -> tuple[Tensor, str]:
-    """Return the picture as an input, `(1, *shape)`, black being `low` and white `high`, and what was done to it."""
+    """Return the image as an input, `(1, *shape)`, with black at `low` and white at `high`, and how it was changed."""
     if len(shape) != 3:
-        raise NarrowsError("this run is about vectors, not about images: there is nothing to upload")
+        raise NarrowsError("this run was trained on vectors, so images cannot be uploaded")
     channels, height, width = shape
     if channels not in (1, 3):
-        raise NarrowsError(f"this run's images have {channels} channels; a picture has 1 or 3: none can be taken")
+        raise NarrowsError(f"this run's images have {channels} channels; only 1 or 3 can be uploaded")
     if not content:
-        raise NarrowsError("this file is empty; choose a picture")
-    if len(content) > MOST_BYTES:
-        raise NarrowsError(f"this file has {len(content):,} bytes; at most {MOST_BYTES:,} are taken: make it smaller")
+        raise NarrowsError("this file is empty; choose an image")
 
-    def work(image: "Picture") -> tuple[np.ndarray, str]:
-        told = _told(image, channels, (height, width))
-        return to_array(image, (height, width), channels), told
+    def convert(image: "Picture") -> tuple[np.ndarray, str]:
+        changes = _changes(image, channels, (height, width))
+        return to_array(image, (height, width), channels), changes
 
-    with warnings.catch_warnings():  # Pillow warns of odd EXIF and large sizes, which are dealt with here
+    with warnings.catch_warnings():  # Pillow warns about odd EXIF and large sizes, which are handled here
         warnings.simplefilter("ignore")
-        made = opened(io.BytesIO(content), FORMATS, work, MOST_PIXELS)
-    if isinstance(made, str):
-        raise NarrowsError(f"this file cannot be used as a picture: {made}; choose another ({', '.join(FORMATS)})")
-    values = torch.from_numpy(made[0].astype(np.float32)) / 255 * (high - low) + low
-    return values.movedim(-1, 0)[None].contiguous(), made[1]
+        converted = opened(io.BytesIO(content), FORMATS, convert, MOST_PIXELS)
+    if isinstance(converted, str):
+        raise NarrowsError(f"this file cannot be used: {converted}; choose another image ({', '.join(FORMATS)})")
+    values = torch.from_numpy(converted[0].astype(np.float32)) / 255 * (high - low) + low
+    return values.movedim(-1, 0)[None].contiguous(), converted[1]
 
 
-def _told(image: "Picture", channels: int, size: tuple[int, int]) -> str:
-    """Say what is done to a picture."""
+def _changes(image: "Picture", channels: int, size: tuple[int, int]) -> str:
+    """Return an image's size and how it is changed."""
     kinds = {1: "grey", 3: "colour"}
     before, after = kinds[channels_of(image)], kinds[channels]
     done = [f"{image.width} x {image.height} pixels"]
@@ -59,13 +57,13 @@ def _told(image: "Picture", channels: int, size: tuple[int, int]) -> str:
         done.append(f"the first of {frames:,} frames")
     width, height = image.size
     if (orientation := orientation_of(image)) > 1:
-        done.append(f"{_TURNED[orientation - 2]} as its EXIF says")
+        done.append(f"{_TURNED[orientation - 2]} by its EXIF orientation")
         width, height = (width, height) if orientation < 5 else (height, width)
     if (height, width) != size:
         same = height * size[1] == width * size[0]
-        done.append(f"scaled to {size[1]} x {size[0]}" + ("" if same else ", the centre cut out"))
+        done.append(f"scaled to {size[1]} x {size[0]}" + ("" if same else " and cropped to the centre"))
     if before != after:
-        done.append(f"{before} made {after}")
+        done.append(f"converted from {before} to {after}")
     if image.has_transparency_data:
-        done.append("laid over black")
+        done.append("transparency filled with black")
     return "; ".join(done)

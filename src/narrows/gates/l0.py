@@ -1,4 +1,4 @@
-"""3. L0 gates: one learned switch a latent dimension, and two estimators of its gradient.
+"""L0 gates: one learned switch per latent dimension, and two estimators of its gradient.
 
 Gate j is open with probability pi_j = sigmoid(k gamma_j). gamma is global, not per input; k (7) makes the sigmoid
 steep. A binary gate has no gradient, so gamma's is estimated from two evaluations of the loss F that share one
@@ -12,63 +12,97 @@ uniform vector u (line numbers are those of Algorithm 1 in docs/algorithm.md):
 Both are unbiased. DisARM is ARM with u integrated out given the pair, so its variance is never larger; a gate on
 which the pair agrees gets exactly zero. Each vector of the pair alone is a fair draw of Bernoulli(pi).
 
-Randomness comes in by argument: nothing here draws a number except `draw_uniform`, from the generator it is given.
+Randomness comes in by argument: only `draw_uniform` draws numbers, from the generator it is given.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from narrows.errors import NarrowsError
+from narrows._util.errors import NarrowsError
 
 Estimator = Literal["arm", "disarm"]
 SURE = 10.0
-"""A logit whose gate is open with a probability that rounds to 1."""
-
-
-def check_estimator(estimator: Estimator) -> Estimator:
-    """Refuse an estimator that there is not."""
-    if estimator not in get_args(Estimator):
-        raise NarrowsError(f"estimator must be one of {', '.join(get_args(Estimator))}; it is {estimator!r}")
-    return estimator
+"""Logit of a gate whose probability of being open rounds to 1."""
 
 
 class GatePair(NamedTuple):
-    """The antithetic pair that one u gives: all (rows, n), gates as 0. and 1."""
+    """The antithetic pair of gate vectors that one u gives; all are (rows, n), gates as 0. and 1."""
 
     u: Tensor
     first: Tensor
+    """nu1 = [u > sigmoid(-k gamma)]."""
     second: Tensor
+    """nu2 = [u < sigmoid(k gamma)]."""
 
 
 def draw_uniform(rows: int, n: int, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Draw u, (rows, n): one row an example, or a single row to share among a batch."""
+    """Draw u from Unif(0, 1).
+
+    Arguments:
+        rows: One row per example, or 1 to share one u among a batch.
+        n: Number of gates.
+        generator: The source of randomness; u is on its device.
+        dtype: Precision of the gates.
+
+    Returns:
+        u, (rows, n).
+    """
     return torch.rand(rows, n, generator=generator, device=generator.device, dtype=dtype)
 
 
+def _arm(pair: GatePair, k_gamma: Tensor) -> Tensor:
+    return pair.u - 0.5
+
+
+def _disarm(pair: GatePair, k_gamma: Tensor) -> Tensor:
+    differs = (pair.first != pair.second).to(pair.u.dtype)
+    return 0.5 * (1 - 2 * pair.second) * differs * torch.sigmoid(k_gamma.abs())
+
+
+ESTIMATORS = {"arm": _arm, "disarm": _disarm}
+"""The factor of F(nu1) - F(nu2) in each estimate, (rows, n)."""
+
+
+def check_estimator(estimator: Estimator) -> Estimator:
+    """Raise if `estimator` is unknown."""
+    if estimator not in ESTIMATORS:
+        raise NarrowsError(f"estimator must be one of {', '.join(ESTIMATORS)}; it is {estimator!r}")
+    return estimator
+
+
 class L0Gates(nn.Module):
-    """n gates with logits gamma. At inference a gate is open when its probability is above one half."""
+    """n gates with logits gamma; at inference a gate is open if its probability is above one half.
+
+    Arguments:
+        n: Number of gates.
+        steepness: k of the sigmoid.
+        start: The logit that all gates start with; 0.42 makes them open with probability 0.95.
+
+    Raises:
+        NarrowsError: If n is negative.
+    """
 
     def __init__(self, n: int, steepness: float = 7.0, start: float = 0.42) -> None:
         super().__init__()
         if n < 0:
-            raise NarrowsError(f"there cannot be {n} gates; n must be at least 0")
+            raise NarrowsError(f"n, the number of gates, must be at least 0; it is {n}")
         self.steepness = steepness
         self.logits = nn.Parameter(torch.full((n,), start))
 
     @property
     def n(self) -> int:
-        """How many gates there are, open or closed."""
+        """Number of gates, open or closed."""
         return self.logits.numel()
 
     def probability(self) -> Tensor:
-        """pi, (n,): differentiable; its sum is the L0 term (line 24)."""
+        """Return pi, (n,), with gradients; its sum is the L0 term (line 24)."""
         return torch.sigmoid(self.steepness * self.logits)
 
     def hard(self) -> Tensor:
-        """Return the gates as used at inference, (n,): 1. where pi > 1/2, else 0."""
+        """Return the gates as used at inference, (n,): 1. where pi > 1/2, otherwise 0."""
         return (self.logits.detach() > 0).to(self.logits.dtype)
 
     def kept(self) -> list[int]:
@@ -77,39 +111,40 @@ class L0Gates(nn.Module):
 
     @torch.no_grad()
     def close(self, gates: Sequence[int]) -> None:
-        """Close these gates for sure (pi = 0): the fast recipe decides, nothing is learned."""
+        """Close these gates with certainty (pi = 0); the fast recipe decides instead of learning."""
         self.logits[list(gates)] = -SURE
 
     @torch.no_grad()
     def open(self, gates: Sequence[int]) -> None:
-        """Open these gates for sure (pi = 1)."""
+        """Open these gates with certainty (pi = 1)."""
         self.logits[list(gates)] = SURE
 
     def pair(self, u: Tensor) -> GatePair:
-        """Return both gate vectors of u, (rows, n)."""
+        """Return both gate vectors of u, (rows, n), without gradients."""
         k_gamma = self.steepness * self.logits.detach()
         first = (u > torch.sigmoid(-k_gamma)).to(u.dtype)
         second = (u < torch.sigmoid(k_gamma)).to(u.dtype)
         return GatePair(u, first, second)
 
     def gradient(self, difference: Tensor, pair: GatePair, estimator: Estimator = "arm") -> Tensor:
-        """Estimate dF/dgamma, (n,), from difference = F(nu1) - F(nu2), (batch,), averaged over the batch (line 29).
+        """Estimate dF/dgamma from two evaluations of F (line 29).
 
-        With a single shared u the pair has one row and stands for the whole batch.
+        Arguments:
+            difference: F(nu1) - F(nu2) for each example, (batch,).
+            pair: The gate vectors that F was evaluated with, (batch, n), or (1, n) for one shared u.
+            estimator: "arm" or "disarm".
+
+        Returns:
+            The estimate averaged over the batch, (n,).
         """
-        if estimator == "arm":
-            factor = pair.u - 0.5
-        else:
-            differs = (pair.first != pair.second).to(pair.u.dtype)
-            k_gamma = self.steepness * self.logits.detach()
-            factor = 0.5 * (1 - 2 * pair.second) * differs * torch.sigmoid(k_gamma.abs())
+        factor = ESTIMATORS[estimator](pair, self.steepness * self.logits.detach())
         return self.steepness * (difference.detach().unsqueeze(1) * factor).mean(0)
 
     def surrogate(self, gradient: Tensor) -> Tensor:
-        """Return a term of the loss whose value is 0 and whose gradient with respect to gamma is `gradient`.
+        """Return a term of the loss whose value is 0 and whose gradient with respect to gamma is `gradient`, (n,).
 
-        So the estimate reaches gamma by ordinary backpropagation: sharding, mixed precision and gradient clipping
-        treat it like any other.
+        So the estimate reaches gamma by ordinary backpropagation, and sharding, mixed precision and gradient clipping
+        treat it like any other gradient.
         """
-        inner = (gradient.detach() * self.logits).sum()
-        return inner - inner.detach()
+        product = (gradient.detach() * self.logits).sum()
+        return product - product.detach()

@@ -1,7 +1,7 @@
-"""A trained model for other programs: ONNX files, a torch program, or the safetensors file with its description.
+"""A trained model for other programs: ONNX files, torch programs, or the safetensors file with its description.
 
-The encoder takes examples in the user's units, (batch, *shape), and gives the posterior's mean and log standard
-deviation; the decoder takes codes and gives examples in the user's units. The size of the batch is free.
+The encoder takes examples in the user's units, `(batch, *shape)`, and returns the posterior's mean and log standard
+deviation; the decoder takes codes and returns examples in the user's units. The batch size is free.
 """
 
 import contextlib
@@ -14,24 +14,27 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from narrows.errors import NarrowsError
-from narrows.model import VAE
-from narrows.using import Trained
+from narrows._util.errors import NarrowsError, setting
+from narrows.inference.trained import Trained
+from narrows.model.vae import VAE
 
 Format = Literal["onnx", "torch", "safetensors"]
+FORMATS: tuple[Format, ...] = get_args(Format)
 
 
-class EncoderPart(nn.Module):
-    """Examples to codes."""
-
+class _Part(nn.Module):
     def __init__(self, model: VAE) -> None:
         super().__init__()
         self.model = model
+
+
+class EncoderPart(_Part):
+    """The encoder alone: from examples to codes."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """`(batch, *shape)` -> mean and log standard deviation, (batch, n) each."""
@@ -39,12 +42,8 @@ class EncoderPart(nn.Module):
         return posterior.mean, posterior.log_std
 
 
-class DecoderPart(nn.Module):
-    """Codes to examples."""
-
-    def __init__(self, model: VAE) -> None:
-        super().__init__()
-        self.model = model
+class DecoderPart(_Part):
+    """The decoder alone: from codes to examples."""
 
     def forward(self, z: Tensor) -> Tensor:
         """(batch, n) -> `(batch, *shape)`."""
@@ -52,26 +51,26 @@ class DecoderPart(nn.Module):
 
 
 def export(trained: Trained, to: Format, folder: Path) -> list[Path]:
-    """Write the model into a new or empty folder; return the files."""
+    """Write the model into a new or empty folder, completely or not at all, and return the files."""
     if to == "onnx":
         missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
         if missing:
             raise NarrowsError(f"ONNX files need {' and '.join(missing)}: pip install 'narrows[onnx]'")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise NarrowsError(f"{folder} exists and is not an empty folder: nothing is overwritten; choose another --out")
+        raise NarrowsError(f"{folder} exists and is not an empty folder; choose another {setting('out')}")
     if trained.model.n == 0:
-        raise NarrowsError(f"{trained.path} has no dimensions left: it decodes everything to one example")
+        raise NarrowsError(f"{trained.path} has no dimensions left: it decodes every code to the same example")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-            made = Path(temporary) / "made"
-            made.mkdir()
-            names = _write(trained, to, made)
+            staging = Path(temporary) / folder.name
+            staging.mkdir()
+            names = _write(trained, to, staging)
             if folder.exists():
                 folder.rmdir()
-            made.replace(folder)
+            staging.replace(folder)
     except OSError as error:
-        raise NarrowsError(f"cannot write the folder {folder}: {error.strerror}; choose another --out") from error
+        raise NarrowsError(f"cannot write {folder}: {error.strerror}; choose another {setting('out')}") from error
     return [folder / name for name in names]
 
 
@@ -80,28 +79,28 @@ def _write(trained: Trained, to: Format, folder: Path) -> list[str]:
     if to == "safetensors":
         shutil.copy(trained.path, folder / "model.safetensors")
         return ["model.safetensors", "about.json"]
-    names = []
     model = copy.deepcopy(trained.model).eval().requires_grad_(False)
-    two = {"encoder": torch.zeros(2, *trained.shape), "decoder": torch.zeros(2, model.n)}
-    for (name, example), part in zip(two.items(), (EncoderPart(model), DecoderPart(model)), strict=True):
-        inputs, outputs = (["x"], ["mean", "log_std"]) if name == "encoder" else (["z"], ["x"])
-        shapes = ({0: torch.export.Dim("batch")},)
-        file = f"{name}.onnx" if to == "onnx" else f"{name}.pt2"
+    parts = {
+        "encoder": (EncoderPart(model), torch.zeros(2, *trained.shape), ["x"], ["mean", "log_std"]),
+        "decoder": (DecoderPart(model), torch.zeros(2, model.n), ["z"], ["x"]),
+    }
+    shapes, suffix = ({0: torch.export.Dim("batch")},), "onnx" if to == "onnx" else "pt2"
+    for name, (part, example, inputs, outputs) in parts.items():
+        path = folder / f"{name}.{suffix}"
         with _quiet():
             if to == "onnx":
                 program: Any = torch.onnx.export(
                     part, (example,), input_names=inputs, output_names=outputs, dynamic_shapes=shapes, verbose=False
                 )
-                program.save(folder / file, external_data=False)
+                program.save(path, external_data=False)
             else:
-                torch.export.save(torch.export.export(part, (example,), dynamic_shapes=shapes), folder / file)
-        names.append(file)
-    return [*names, "about.json"]
+                torch.export.save(torch.export.export(part, (example,), dynamic_shapes=shapes), path)
+    return [*(f"{name}.{suffix}" for name in parts), "about.json"]
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the exporters' notes (deprecations of their own, optional packages) from the user."""
+    """Hide the exporters' own warnings (deprecations, optional packages) from the user."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -3,7 +3,7 @@
     Pretrained.of("runs/my-1").push_to_hub("me/my-model")          # or .save_pretrained("folder")
     model = Pretrained.from_pretrained("me/my-model").model        # a narrows.VAE
 
-What is shared is the safetensors file with its description, the answer and the curves. Loading runs no code from any
+A repository holds the safetensors file with its description, the result and the curves. Loading runs no code from any
 of them.
 """
 
@@ -17,17 +17,39 @@ from typing import Any, Self
 from huggingface_hub import ModelCard, ModelCardData, ModelHubMixin, hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError
 
+from narrows._util.errors import NarrowsError
 from narrows._version import __version__
-from narrows.errors import NarrowsError
-from narrows.model import VAE, load_model, read_description
-from narrows.runs import Result, RunFolder
-from narrows.using import open_trained
+from narrows.inference.trained import open_trained
+from narrows.model.storage import load_model, read_description
+from narrows.model.vae import VAE
+from narrows.runs.certificate import LEVEL
+from narrows.runs.folder import RunFolder
+from narrows.runs.records import Result
 
 MODEL, RESULT, FIGURE = "model.safetensors", "result.json", "curves.png"
+DOWNLOAD = ("revision", "cache_dir", "force_download", "local_files_only", "token")
+"""The settings of `hf_hub_download` that `ModelHubMixin.from_pretrained` passes on."""
+USAGE = """
+```python
+from narrows import Pretrained
+
+model = Pretrained.from_pretrained("THIS REPOSITORY").model
+codes = model.encode(x).mean
+```"""
 
 
 class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"]):
-    """A trained model and what its run says about it."""
+    """A trained model with its description and result, to share with others or to load from them.
+
+    `save_pretrained(folder)` and `push_to_hub(repository)`, of huggingface_hub's `ModelHubMixin`, write the model, its
+    result, its curves and a model card.
+
+    Arguments:
+        folder: A folder with a model.safetensors, and, where available, result.json and curves.png.
+
+    Raises:
+        NarrowsError: A file in the folder is missing or damaged.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
@@ -37,20 +59,33 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
 
     @classmethod
     def of(cls, run: Path | str) -> Self:
-        """Take the model of a run's folder."""
+        """Return the model of a run's folder.
+
+        Arguments:
+            run: The run's folder.
+
+        Raises:
+            NarrowsError: The folder holds no run, or the run has no model yet.
+        """
         return cls(open_trained(run).path.parent)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **settings: Any) -> Self:
-        """Load a model from a folder or from the hub; `settings` are those of `ModelHubMixin.from_pretrained`."""
+        """Load a model from a folder or from the hub.
+
+        Arguments:
+            pretrained_model_name_or_path: A folder, or the name of a repository on the hub.
+            settings: The other arguments of `ModelHubMixin.from_pretrained`, such as `revision` or `token`.
+
+        Raises:
+            NarrowsError: A file of the model is damaged.
+        """
         name = str(pretrained_model_name_or_path)
         try:
             return super().from_pretrained(name, **settings)
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, AttributeError) as error:
             where = f"{name}/config.json" if os.path.isdir(name) else f"the config.json of {name}"
-            raise NarrowsError(
-                f"{where} is damaged ({error}); get it again, or delete it: nothing in it is needed"
-            ) from error
+            raise NarrowsError(f"{where} is damaged ({error}); delete it: the model loads without it") from error
 
     def _save_pretrained(self, save_directory: Path) -> None:
         for name in (MODEL, RESULT, FIGURE):
@@ -60,51 +95,39 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
         (save_directory / "config.json").write_text(json.dumps(content, indent=2) + "\n")
 
     @classmethod
-    def _from_pretrained(
-        cls,
-        *,
-        model_id: str,
-        revision: str | None,
-        cache_dir: str | Path | None,
-        force_download: bool,
-        local_files_only: bool,
-        token: str | bool | None,
-        **unused: Any,
-    ) -> Self:
+    def _from_pretrained(cls, *, model_id: str, **settings: Any) -> Self:
         if os.path.isdir(model_id):
             return cls(Path(model_id))
-        settings: dict[str, Any] = {
-            "revision": revision,
-            "cache_dir": cache_dir,
-            "force_download": force_download,
-            "local_files_only": local_files_only,
-            "token": token,
-        }
-        path = Path(hf_hub_download(model_id, MODEL, **settings))
+        download = {name: settings[name] for name in DOWNLOAD}
+        path = Path(hf_hub_download(model_id, MODEL, **download))
         with contextlib.suppress(EntryNotFoundError):
-            hf_hub_download(model_id, RESULT, **settings)
+            hf_hub_download(model_id, RESULT, **download)
         return cls(path.parent)
 
     def generate_model_card(self, *args: Any, **kwargs: Any) -> ModelCard:
-        """Return the card: the answer, its certificate, the data, the figure, how to load it."""
+        """Return the model card: the result, its certificate, the data, the figure, and how to load the model."""
         data = ModelCardData(library_name="narrows", tags=["vae", "narrows"])
         return ModelCard(f"---\n{data.to_yaml()}\n---\n\n{self._text()}")
 
     def _text(self) -> str:
-        lines = [f"# A variational autoencoder with {self.model.n} latent dimensions", ""]
-        lines.append(f"Trained by narrows {__version__} on `{self.about.get('data', 'unknown data')}`.")
+        lines = [
+            f"# A variational autoencoder with {self.model.n} latent dimensions",
+            "",
+            f"Trained by narrows {__version__} on `{self.about.get('data', 'unknown data')}`.",
+        ]
         result = self.result
         if result is not None:
             held, tau = result.heldout, result.tau
-            unit = ", in the columns' own standard deviations or ranges" if "units" in self.about else ""
+            unit = ", in each column's standard deviation or range" if "units" in self.about else ""
             promise = "no promise about the error" if tau is None else f"the promise that the error is at most {tau:g}"
-            verdict = "" if tau is None else f" The promise is {'kept' if result.met else 'not kept'} there."
+            verdict = "" if tau is None else f" The promise {'holds' if result.met else 'does not hold'} there."
             lines += [
-                f"It was started with {result.n} latent dimensions and {promise} ({self.about.get('error')} error, "
-                f"summed over an input's {result.values} values{unit}); {result.dims} are left.",
+                f"Training started with {result.n} latent dimensions and {promise} ({self.about.get('error')} error, "
+                f"summed over an input's {result.values} values{unit}), and kept {result.dims} of them.",
                 "",
-                f"On {held.count:,} test inputs, which trained and chose nothing: error {held.error:.4g} (95% interval "
-                f"{held.low:.4g} to {held.high:.4g}), {held.error_at_mean:.4g} when decoding the mean.{verdict}",
+                f"On {held.count:,} test inputs, which were used neither to train nor to choose the model: error "
+                f"{held.error:.4g} ({LEVEL} interval {held.low:.4g} to {held.high:.4g}), {held.error_at_mean:.4g} when "
+                f"decoding the mean.{verdict}",
                 "",
                 "| dimension | cost of removal | KL in nats | mean | standard deviation |",
                 "|---|---|---|---|---|",
@@ -112,14 +135,5 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
             for i, d in enumerate(result.dimensions):
                 lines.append(f"| {i} | {d.cost:.4g} | {d.kl:.3g} | {d.mean:.2f} | {d.std:.2f} |")
         if (self.folder / FIGURE).exists():
-            lines += ["", f"![Error, gates, multiplier and tolerance hits while training]({FIGURE})"]
-        lines += [
-            "",
-            "```python",
-            "from narrows import Pretrained",
-            "",
-            'model = Pretrained.from_pretrained("THIS REPOSITORY").model',
-            "codes = model.encode(x).mean",
-            "```",
-        ]
-        return "\n".join(lines) + "\n"
+            lines += ["", f"![Error, gates, multiplier and tolerance hits during training]({FIGURE})"]
+        return "\n".join([*lines, USAGE]) + "\n"

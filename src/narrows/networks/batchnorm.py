@@ -1,4 +1,4 @@
-"""2a. BatchNorm that can borrow a pass's statistics."""
+"""BatchNorm whose second pass over a batch reuses the statistics of the first (decision D10)."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,16 +8,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-Statistics = list[tuple[Tensor, ...]]
-"""What a first pass hands to a second, layer by layer: of BatchNorm the batch's mean and inverse standard deviation, of
-a transposed convolution its kernel."""
+Statistics = list[tuple[Tensor, Tensor]]
+"""Mean and inverse standard deviation that each BatchNorm used in a first pass, (channels,) each, in order."""
 
 
 class BatchNorm(nn.Module):
     """Batch normalisation whose second pass can be the same function as its first (decision D10).
 
-    In training the first pass uses the batch's own statistics, updates the running ones and, given a list `record`,
-    appends what it used. A pass with `reuse` applies those statistics to other inputs and updates nothing.
+    In training, the first pass uses the batch's statistics, updates the running ones and appends those it used to
+    `record`, if that is given. A pass with `reuse` applies these statistics to other inputs and updates nothing.
+
+    Arguments:
+        channels: Number of channels.
+        momentum: Weight of the new batch in the running statistics (decision D6).
+        eps: Added to the variance.
     """
 
     def __init__(self, channels: int, momentum: float = 0.2, eps: float = 1e-5) -> None:
@@ -30,7 +34,9 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(channels))
         self.register_buffer("running_var", torch.ones(channels))
 
-    def forward(self, x: Tensor, record: Statistics | None = None, reuse: tuple[Tensor, ...] | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, record: Statistics | None = None, reuse: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
         """Normalise x, (batch, channels, height, width)."""
         if reuse is not None:
             mean, inverse_std = reuse
@@ -49,7 +55,7 @@ class BatchNorm(nn.Module):
 
 @contextlib.contextmanager
 def keep_running_averages(module: nn.Module) -> Iterator[None]:
-    """Let torch's own BatchNorms forget what they see in here: a second look at a batch is no second batch."""
+    """Restore the running averages of PyTorch's BatchNorms afterwards: a second pass is not a second batch."""
     buffers = [buffer for m in module.modules() if isinstance(m, _BatchNorm) for buffer in m.buffers()]
     before = [buffer.clone() for buffer in buffers]
     try:

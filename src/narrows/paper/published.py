@@ -1,4 +1,4 @@
-"""The numbers that the paper prints, each with where it prints them.
+"""The numbers that the paper prints, each with its place in the paper.
 
 De Boom, Wauthier, Verbelen and Dhoedt, "Dynamic Narrowing of VAE Bottlenecks Using GECO and L0 Regularization". Errors
 are squared differences summed over an image. The paper prints no spread and no number of seeds. Places where it
@@ -11,29 +11,22 @@ disagrees with itself:
 
 from dataclasses import dataclass
 
+from narrows.paper.plan import Name
 
-@dataclass(frozen=True)
-class Printed:
-    """One number and its place."""
-
-    value: float
-    where: str
-
-
-_TRAINING = "Experiments, training behaviour: the text on figure 1"
-OPEN_WHILE_TRAINING = {
-    10_000: Printed(9, _TRAINING),
-    20_000: Printed(6, _TRAINING),
-    25_000: Printed(5, _TRAINING),
+PLACES: dict[Name, str] = {
+    "training": "Experiments, training behaviour: the text on figure 1",
+    "front": "Experiments, the information bottleneck: the text on the Pareto front",
+    "reconstructions": (
+        "Experiments, reconstruction qualities: the text (the figure's caption has tau = 25 instead of 20)"
+    ),
+    "table": "Experiments, compression efficiency: the table",
 }
+"""Where the paper prints the numbers of an experiment."""
+OPEN_WHILE_TRAINING = {10_000: 9, 20_000: 6, 25_000: 5}
 """Experiment 1, dSprites, n = 10, tau = 20: open gates after so many batches; after 40,000 they oscillate."""
-
-_FRONT = "Experiments, the information bottleneck: the text on the Pareto front"
-FRONT = {3: Printed(27, _FRONT), 30: Printed(2, _FRONT)}
+FRONT = {3: 27, 30: 2}
 """Experiment 2, MNIST, n = 32: dimensions by tau. The values between are only in the figure, falling all the way."""
-
-_PAIR = "Experiments, reconstruction qualities: the text (the figure's caption has tau = 25 instead of 20)"
-RECONSTRUCTIONS = {20: Printed(5, _PAIR), 35: Printed(3, _PAIR)}
+RECONSTRUCTIONS = {20: 5, 35: 3}
 """Experiment 3, dSprites, n = 10: dimensions by tau."""
 
 
@@ -47,7 +40,6 @@ class Efficiency:
     """Gates of the VAE with 2n after 200,000, 300,000 and 400,000 batches."""
 
 
-TABLE_PLACE = "Experiments, compression efficiency: the table"
 TABLE = {
     ("dsprites", 5): Efficiency(9.48, (7, 6, 6)),
     ("dsprites", 10): Efficiency(8.83, (7, 6, 6)),

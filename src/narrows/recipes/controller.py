@@ -1,23 +1,22 @@
-"""7b. The fast recipe's decisions: when gates close and open again, when lambda is let go, when training ends.
+"""When gates close and reopen, when the multiplier is released, and when training ends: decisions without a tensor.
 
-The paper lets L0 and KL compete for the slack under tau, and KL, which needs no luck, takes it first. Here they
-take turns: the smallest number of gates first, the smallest KL second, under the same bound.
+The paper lets the L0 term and the KL term compete for the slack under tau, and the KL term, which needs no luck, takes
+it first. Here they take turns: first the smallest number of gates, then the smallest KL, under the same bound.
 
-    fit      all gates open, lambda held                        until the error is within the target
-    close    the cheapest gates, the error jumps                wait for it to come back; then the next
-    reopen   the error does not come back within the patience   the gates as they were; then try the next cheapest
-    restore  not even then: training itself has spoilt it       all weights as before the closing; then release
-    release  nothing more closes: lambda sinks, KL takes what is left of the slack, the learning rate runs out
+    fit      all gates are open and lambda is held             until the error is within its target
+    close    the cheapest gates close and the error jumps      wait until it recovers; then close the next
+    reopen   the error does not recover within the patience    open the same gates; then try the next cheapest
+    restore  it does not recover even then                     restore the weights from before the closing; release
+    release  nothing more closes                               lambda sinks, KL takes the slack, the rate decays
     end
 
-The error here is the held-out error of the averaged weights as a share of its target (the largest, if there are
-several bounds): within means at most 1. Costs of removal are in the same unit. So nothing here knows a unit, a network
-or a set.
+The error here is the held-out error of the averaged weights as a share of its target (the largest share, if there are
+several bounds), so "within" means at most 1. Costs of removal have the same unit. Nothing here knows the data, the
+network or their units.
 
-How sure one must be. Waiting ends early when it is hopeless: the errors of the wait, without its first quarter, are
-fitted by a straight line in log(batches) and extrapolated by the patience; real recoveries level off, so this is a
-hopeful guess. If even two standard errors below it the target is not reached, the attempt is given up. So a closing
-that is about to pay is waited for, and one that is not costs little.
+How long to wait. A wait ends early when it is hopeless: its errors, without the first quarter, are fitted by a straight
+line in log(batches) and extrapolated by the patience. Real recoveries level off, so this forecast is optimistic: a
+closing that is about to pay off is waited for, and one that is not costs little.
 """
 
 import math
@@ -26,35 +25,36 @@ from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
-from narrows.errors import NarrowsError
+from narrows._util.errors import NarrowsError, setting
 
 Phase = Literal["fit", "closed", "steady", "restored", "release", "ended"]
 
 
 @dataclass(frozen=True)
-class ClosingConfig:
-    """How patient the fast recipe is. No value depends on the data."""
+class ControllerConfig:
+    """How patient the controller is. No value depends on the data."""
 
     pause: int = 50
-    """Batches before a decision about what the last one did."""
+    """Batches between a decision and the next."""
     patience: float = 0.5
-    """How far ahead the error must be seen to come back after a closing, as a share of the batches so far."""
+    """How far ahead the error may be forecast to recover after a closing, as a share of the batches so far."""
     least_patience: int = 1_000
-    """The same, at least, in batches."""
+    """Lower limit of the setting above, in batches."""
     tries: int = 2
-    """Closings that may fail in a row before the size counts as found; 0: close none."""
+    """Closings that may fail in a row before the size counts as found; 0 closes none."""
     at_once: float = 0.5
-    """Several gates close at once while their costs together are within this share of the slack."""
+    """Share of the slack that the costs of gates which close together may use."""
     judge_from: int = 400
-    """Batches before a wait can be called hopeless; while fitting, two least patiences."""
+    """Batches before a wait can be judged hopeless; the first fit waits for two `least_patience`."""
     fit_patience: int = 20_000
-    """With all gates open, in batches: the same, at least; else four times those so far. Without a bound: the end."""
+    """Forecast horizon of the first fit, in batches: this, or four times the batches so far if that is more. Without a
+    bound, the length of training."""
     worth: float = 0.03
-    """Without a bound: training goes on while one patience more promises an error smaller by this share."""
+    """Without a bound, training continues while one more patience promises an error that is smaller by this share."""
     last: float = 0.25
-    """Length of the last phase as a share of the batches before it."""
+    """Length of the last phase, as a share of the batches before it."""
     least_last: int = 1_500
-    """The same, at least, in batches."""
+    """Lower limit of the setting above, in batches."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -63,55 +63,71 @@ class ClosingConfig:
 
 
 LONGEST = 3
-"""Patiences that a wait for the error to come back may take in all, however good it looks."""
+"""Upper limit of a wait, in patiences, however good the forecast is."""
 
 
 class Decision(NamedTuple):
-    """What to do now, with which gates."""
+    """What to do now, and with which gates."""
 
     action: Literal["close", "reopen", "restore", "release", "end"]
     gates: list[int]
 
+    @property
+    def closes(self) -> bool:
+        """Whether the present size has just been found to be enough, and is about to be left."""
+        return self.action == "close"
 
-class Closing:
-    """Takes errors and costs, gives decisions. Deterministic; all of its state is in `state_dict`."""
+    @property
+    def settles(self) -> bool:
+        """Whether the size is found and the last phase begins."""
+        return self.action == "release"
 
-    def __init__(self, config: ClosingConfig | None = None, steps: int | None = None, bounded: bool = True) -> None:
+
+class Controller:
+    """Takes errors and costs and returns decisions. It is deterministic, and all of its state is in `state_dict`.
+
+    Arguments:
+        config: How patient it is.
+        steps: Batches in all, at most; None for as many as it takes.
+        bounded: Whether the error has a target; without one, training ends when the error stops falling.
+    """
+
+    def __init__(self, config: ControllerConfig | None = None, steps: int | None = None, bounded: bool = True) -> None:
         given: Any = steps
         if given is not None and (not isinstance(given, Integral) or int(given) < 1):
-            raise NarrowsError(f"steps must be a whole number from 1 on, or None; it is {steps!r}")
-        self.config = config or ClosingConfig()
+            raise NarrowsError(f"{setting('steps')} must be a whole number of at least 1, or None; it is {steps!r}")
+        self.config = config or ControllerConfig()
         self.bounded = bounded
-        """Whether there is a target; without one, training ends when the error no longer falls."""
+        """Whether the error has a target."""
         self.steps = steps
-        """Batches in all, at most; None: as many as it takes. With no tries under a bound: exactly so many."""
+        """Batches in all, at most; exactly so many where a bounded error leaves nothing to try."""
         self.phase: Phase = "fit"
         self.since = 0
         """Batches since the last decision."""
         self.step = 0
         self.seen: list[tuple[int, float]] = []
-        """(since, error) since the last decision."""
+        """Measurements since the last decision, as (since, error)."""
         self.pending: list[int] = []
-        """Gates closed last, whose closing is not yet known to be good."""
+        """Gates that closed last and whose error has not recovered yet."""
         self.failed: list[int] = []
-        """Gates whose closing failed with as many gates open as now."""
+        """Gates whose closing failed at the present number of open gates."""
         self.failures = 0
         self.last_error = math.inf
-        """The error when the last decision was taken."""
+        """The error when the last decision was made."""
         self.limit = 0
-        """The present wait's patience, or the length of the last phase, in batches."""
+        """Patience of the present wait, or length of the last phase, in batches."""
 
     def advance(self) -> None:
-        """One more batch was trained."""
+        """Count one more batch."""
         self.step += 1
         self.since += 1
 
     def observe(self, error: float) -> None:
-        """Take one measurement of the error, as a share of its target."""
+        """Record one measurement of the error, as a share of its target."""
         self.seen.append((self.since, error))
 
     def error(self) -> float:
-        """Return the error now: the mean of the last quarter since the last decision, of 25 to 100 batches."""
+        """Return the mean error over the last quarter of the wait, but over 25 to 100 batches."""
         start = min(max(0.75 * self.since, self.since - 100), self.since - 25)
         recent = [error for since, error in self.seen[-200:] if since >= start]
         return math.fsum(recent) / len(recent) if recent else math.inf
@@ -121,7 +137,11 @@ class Closing:
         return min(1.0, self.since / self.limit) if self.phase == "release" else 0.0
 
     def decide(self, costs: Mapping[int, float]) -> Decision | None:
-        """Return what to do now, if anything. `costs` has the cost of removal of every open gate."""
+        """Return what to do now, or None.
+
+        Arguments:
+            costs: The cost of removal of every open gate, as a share of the target; infinite while it is unknown.
+        """
         if self.phase == "ended":
             return None
         if self.phase == "release":
@@ -142,12 +162,12 @@ class Closing:
         return None
 
     def _next(self, costs: Mapping[int, float]) -> Decision | None:
-        """The error is within: the last closing was good, and the next gates may go."""
+        """Close the next gates: the error is within its target, so the last closing has paid off."""
         if self.phase == "closed":
             self.phase, self.failures, self.failed, self.pending = "steady", 0, [], []
         candidates = sorted((cost, gate) for gate, cost in costs.items() if gate not in self.failed)
         if not all(math.isfinite(cost) for cost, _ in candidates):
-            return None  # not every gate has been tried yet
+            return None  # some gate has not been measured yet
         if not candidates or self.failures >= self.config.tries:
             return self._release()
         room = self.config.at_once * (1 - self.error())
@@ -162,7 +182,7 @@ class Closing:
         return self._enter("closed", Decision("close", gates))
 
     def _give_up(self) -> Decision:
-        """The error is out of sight: undo the closing; if it was undone already, all that was trained since."""
+        """Undo the closing; if it is undone already, undo everything trained since."""
         if self.phase == "closed":
             return self._reopen()
         return self._release() if self.phase == "fit" else self._enter("restored", Decision("restore", []))
@@ -176,7 +196,7 @@ class Closing:
 
     def _release(self) -> Decision:
         self.limit = max(self.config.least_last, round(self.config.last * self.step))
-        if self.steps is not None:  # a limit; a plain VAE under a bound has nothing else to end it
+        if self.steps is not None:  # an upper limit; a plain VAE under a bound has nothing else that ends it
             rest = max(1, self.steps - self.step)
             self.limit = min(self.limit, rest) if self.config.tries or not self.bounded else rest
         return self._enter("release", Decision("release", []))
@@ -187,19 +207,19 @@ class Closing:
         return decision
 
     def _out_of_time(self) -> bool:
-        """Tell whether the last phase must begin now, for a run whose length was given."""
+        """Return whether the last phase must begin now so that the run ends after `steps` batches."""
         return self.steps is not None and self.step >= self.steps / (1 + self.config.last)
 
     def _hopeless(self) -> bool:
-        """Tell whether the target is out of sight, one patience ahead."""
+        """Return whether even the forecast at the end of the patience misses the target."""
         ahead = max(self.config.fit_patience, 4 * self.since) if self.phase == "fit" else self.limit
-        if self.since >= LONGEST * ahead:  # never while fitting: the horizon moves on
+        if self.since >= LONGEST * ahead:  # never during the first fit, whose horizon moves on
             return True
         forecast = extrapolate(self._later(), self.since + ahead)
         return forecast is not None and forecast.value - 2 * forecast.deviation > 1
 
     def _settled(self) -> bool:
-        """Tell whether training on would gain too little to wait for."""
+        """Return whether more training would gain too little."""
         if self.since < self.config.least_patience:
             return False
         ahead = max(self.config.least_patience, round(self.config.patience * self.since))
@@ -208,18 +228,18 @@ class Closing:
         return not gains or self.since >= self.config.fit_patience
 
     def _later(self) -> list[tuple[int, float]]:
-        """Return what was seen since a quarter of the wait, or half of the first fit, which falls steeply at first."""
+        """Return the measurements after the first quarter of the wait, or the first half of the first fit."""
         start = self.since / (2 if self.phase == "fit" else 4)
-        self.seen = [(since, error) for since, error in self.seen if since >= start]  # the rest is not needed any more
+        self.seen = [(since, error) for since, error in self.seen if since >= start]  # earlier ones are not used again
         return self.seen
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data for a checkpoint."""
+        """Return the state as plain data for a checkpoint."""
         names = ("phase", "since", "step", "pending", "failed", "failures", "last_error", "limit")
         return {**{name: getattr(self, name) for name in names}, "seen": list(self.seen)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Undo `state_dict`."""
+        """Restore a state that `state_dict` returned."""
         for name, value in state.items():
             setattr(self, name, value)
         self.seen = [(since, error) for since, error in state["seen"]]
@@ -233,7 +253,7 @@ class Forecast(NamedTuple):
 
 
 def extrapolate(points: Sequence[tuple[int, float]], at: int) -> Forecast | None:
-    """Fit error = a + b log(batches) by least squares and return what it says `at` a later time; None if it cannot."""
+    """Fit error = a + b log(batches) by least squares and evaluate it at batch `at`; None with too few points."""
     usable = [(math.log(since), error) for since, error in points if since > 0]
     if len(usable) < 3:
         return None

@@ -1,55 +1,55 @@
-"""7a. What training has come to: the averaged weights' error on held-out examples, each dimension's cost of removal.
+"""Running estimates of held-out error and removal cost, on averaged weights.
 
-Weights that are trained at a constant rate tremble around something better, which a lower rate would find. The mean
-of the weights over the last part of training finds it at once, without disturbing training (Polyak and Juditsky, 1992):
-its window is a quarter of the batches since the last change, at most `window`.
+Weights that are trained at a constant rate jitter around something better, which a lower rate would find. The mean of
+the weights over the last part of training finds it at once, without disturbing training (Polyak and Juditsky, 1992).
+Its window is a quarter of the batches since the last change, at most `window`.
 
-Every few batches a handful of held-out examples goes through the averaged network twice: with the gates as they are,
-and, for each example, with one randomly chosen open gate closed. The first gives the error that the promise is about.
-The difference is an unbiased estimate of that gate's cost of removal, whatever the gate's probability: what users of
-PCA know as a component's explained variance, in the unit of the error.
+Every few batches some held-out examples go through the averaged network twice: with the gates as they are, and with one
+randomly chosen open gate closed per example. The first pass gives the error that the promise is about. The difference
+is an unbiased estimate of that gate's cost of removal: what users of PCA know as a component's explained variance, in
+the unit of the error.
 """
 
 import copy
 import math
-from collections.abc import Callable
-from typing import Any, Generic
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from narrows.model import standard_normal
+from narrows._util.processes import mean_over_processes
+from narrows.model.vae import GatedVAE, standard_normal
 from narrows.objective import Error, per_example
-from narrows.own import Model
-from narrows.processes import mean_over_processes
+from narrows.recipes.base import Share, all_rows
 
 MEMORY = 25
-"""Measurements that count; more where there are so many gates that each would be tried too seldom."""
+"""Memory of the estimates, in measurements; longer where many gates would otherwise be tried too seldom."""
 ENOUGH = 5.0
-"""How often a gate must have been tried before its cost is told."""
-Share = Callable[[Any], Any]
-"""This process's rows, of a tensor or an array, of what was drawn for all."""
+"""How often a gate must have been tried before its cost counts as known."""
 
 
-def whole(rows: Tensor) -> Tensor:
-    """Return all rows: there is one process."""
-    return rows
+class Monitor:
+    """The averaged model, and running estimates of its error, the error's spread and the costs of removal.
 
+    Arguments:
+        model: The model that is trained.
+        error: The promised error.
+        bounds: How many numbers `error` returns per example.
+        seed: Seed of the noise and of the gates that are tried.
+        share: With several processes, returns this one's rows of what was drawn for all.
+    """
 
-class Monitor(Generic[Model]):
-    """The averaged model, and running estimates of its error, the error's spread and the costs of removal."""
-
-    def __init__(self, model: Model, error: Error, bounds: int, seed: int = 0, share: Share = whole) -> None:
+    def __init__(self, model: GatedVAE, error: Error, bounds: int, seed: int = 0, share: Share = all_rows) -> None:
         self.model, self.error, self.share = model, error, share
-        self.averaged: Model = copy.deepcopy(model)
+        self.averaged = copy.deepcopy(model)
         self.averaged.requires_grad_(False).eval()
         device = next(model.parameters()).device
         self.generator = torch.Generator(device).manual_seed(seed)
         self.sums = torch.zeros(model.gates.n, bounds, dtype=torch.float64, device=device)
-        """Of the rises in error when each gate was closed."""
+        """Sum of the rises in error when each gate was closed, (n, bounds)."""
         self.counts = torch.zeros(model.gates.n, 1, dtype=torch.float64, device=device)
         self.spread = torch.zeros(bounds, dtype=torch.float64, device=device)
-        """Standard deviation of one example's error."""
+        """Standard deviation of one example's error, (bounds,)."""
         self.measured = 0
         self.forget = 1 - 1 / max(MEMORY, model.gates.n / 3)
         self._followers = self._pairs()
@@ -62,7 +62,7 @@ class Monitor(Generic[Model]):
 
     @torch.no_grad()
     def follow(self, since: int, window: int) -> None:
-        """Take the trained weights into the average; `since` counts the batches since they were last changed."""
+        """Move the average towards the trained weights; `since` is the number of batches since the last change."""
         weight = max(1 / (1 + since / 4), 1 / window)
         averaged, trained = self._followers
         torch._foreach_lerp_(averaged, [tensor.detach() for tensor in trained], weight)
@@ -76,7 +76,12 @@ class Monitor(Generic[Model]):
 
     @torch.no_grad()
     def measure(self, x: Tensor, count: int | None = None) -> Tensor:
-        """Measure on held-out examples: the mean error, (bounds,), over all processes, which have `count` together."""
+        """Measure the averaged model on held-out examples, and return the mean error, (bounds,).
+
+        Arguments:
+            x: This process's examples, `(rows, *shape)`.
+            count: Number of examples of all processes together.
+        """
         count = len(x) if count is None else count
         hard = self.averaged.gates.hard()
         posterior = self.averaged.encode(x)
@@ -103,11 +108,11 @@ class Monitor(Generic[Model]):
         return mean
 
     def costs(self) -> Tensor:
-        """Return each dimension's cost of removal, (n, bounds): infinite where it has not been tried enough."""
+        """Return each dimension's cost of removal, (n, bounds), infinite where it has not been tried often enough."""
         return torch.where(self.counts >= ENOUGH, self.sums / self.counts, math.inf)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything for a checkpoint."""
+        """Return the state for a checkpoint."""
         names = ("sums", "counts", "spread")
         return {
             **{name: getattr(self, name) for name in names},
@@ -117,7 +122,7 @@ class Monitor(Generic[Model]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Undo `state_dict`."""
+        """Restore a state that `state_dict` returned."""
         self.averaged.load_state_dict(state["averaged"])
         self.generator.set_state(state["generator"])
         for name in ("sums", "counts", "spread"):

@@ -1,4 +1,4 @@
-"""Images side by side in one PNG, as a data URI: small enough that a page with hundreds of them stays small."""
+"""Images side by side in one PNG, as a data URI, so that a page with hundreds of images stays small."""
 
 import base64
 import io
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 BYTES = 600_000
-"""A sheet's pixels before compression, at most."""
+"""The most pixels of one PNG, before compression."""
 LARGEST_SIDE, SMALLEST_SIDE = 96, 64
-"""Of a cell: larger images are made smaller, pixels of small ones are repeated, so that no browser has to."""
+"""The longer side of a cell. Larger images are scaled down; the pixels of smaller ones are repeated."""
 ORANGE, BLUE = np.array([213, 94, 0]), np.array([0, 114, 178])
-"""Of differences: output too bright, output too dark (Okabe and Ito's)."""
+"""The colours of differences: output too bright, output too dark."""
 
 
 def side_of(cells: int, image: np.ndarray, most: int = BYTES) -> int:
-    """Return how large a cell's longer side may be so that `cells` of them fit."""
+    """Return the longest side that a cell may have so that `cells` of them fit into `most` bytes."""
     channels = 1 if image.ndim == 2 else 3
     longest, area = max(image.shape[:2]), image.shape[0] * image.shape[1]
     fits = int(longest * (most / (cells * area * channels)) ** 0.5)
@@ -23,19 +23,19 @@ def side_of(cells: int, image: np.ndarray, most: int = BYTES) -> int:
 
 
 def levels(images: Sequence[np.ndarray]) -> tuple[float, float]:
-    """Return what is black and what is white: 0 and 1, or the extremes of values beyond them."""
+    """Return the values that are black and white: 0 and 1, or the extremes if some values lie outside."""
     low, high = min(float(x.min()) for x in images), max(float(x.max()) for x in images)
     return (0.0, 1.0) if low >= 0 and high <= 1 else (low, max(high, low + 1e-12))
 
 
 def as_bytes(images: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Turn (N, H, W) or (N, H, W, C) into bytes, grey or RGB; of four channels the first three are shown."""
+    """Convert (N, H, W) or (N, H, W, C) to bytes, grey or RGB; of four channels, the first three are shown."""
     pixels = (255 * np.clip((images - low) / (high - low), 0, 1)).round().astype(np.uint8)
     return pixels[..., :3] if pixels.ndim == 4 else pixels
 
 
 def differences(inputs: np.ndarray, outputs: np.ndarray, scale: float) -> np.ndarray:
-    """Return (N, H, W, 3): orange where the output is too bright, blue where too dark, white where right."""
+    """Return (N, H, W, 3) bytes: orange where the output is too bright, blue where it is too dark."""
     apart = (outputs - inputs) / max(scale, 1e-12)
     apart = np.clip(apart.mean(-1) if apart.ndim == 4 else apart, -1, 1)[..., None]
     colour = np.where(apart > 0, ORANGE, BLUE)
@@ -54,13 +54,13 @@ def grid(rows: Sequence[np.ndarray], side: int | None = None) -> str:
     cell = (cell[0] * times, cell[1] * times)
     gap = 1
     size = (len(rows[0]) * (cell[0] + gap) - gap, len(rows) * (cell[1] + gap) - gap)
-    made = Image.new("RGBA" if coloured else "LA", size)
+    sheet = Image.new("RGBA" if coloured else "LA", size)
     for i, row in enumerate(rows):
         for j, pixels in enumerate(row):
             one = Image.fromarray(pixels)
             if one.size != cell:
                 one = one.resize(cell, Image.Resampling.BOX if scale < 1 else Image.Resampling.NEAREST)
-            made.paste(one.convert(made.mode), (j * (cell[0] + gap), i * (cell[1] + gap)))
+            sheet.paste(one.convert(sheet.mode), (j * (cell[0] + gap), i * (cell[1] + gap)))
     file = io.BytesIO()
-    made.save(file, "PNG")  # the best compression would take longer than all the rest of a report
+    sheet.save(file, "PNG")  # the best compression would take longer than the rest of the report
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

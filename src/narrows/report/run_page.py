@@ -1,163 +1,176 @@
-"""11. A run's report: one self-contained page, from the run's folder and, if they are at hand, its data.
+"""A run's report: one self-contained page, made from the run's folder and, if they can be read, its data.
 
-The answer and its certificate come first, then how training went, what is left and what it costs, what the model does
-to inputs it never saw, and how to do it again. A run that has not ended has a page too, which says so; data that
-cannot be read any more cost the page its reconstructions, and nothing else.
+The answer and its certificate come first, then how training went, which dimensions are left and what they cost, what
+the model does to inputs it never saw, and how to repeat the run. A run that has not ended has a page too, which says
+so. If the data can no longer be read, the page does without reconstructions.
 """
 
 import math
-import re
-from collections.abc import Callable
 from pathlib import Path
 
+from narrows._util.files import write_atomic
 from narrows.data import Data
-from narrows.files import write_atomic
-from narrows.report import charts, elements, model_parts, repeat, words
-from narrows.report.staircase import lines_of_run
-from narrows.report.story import Story, read_story
-from narrows.runs import Dimension, Result, RunFolder
+from narrows.report import model_sections, text
+from narrows.report.contents import RunContents, read_run
+from narrows.report.figures import charts
+from narrows.report.figures.gate_lines import gate_lines
+from narrows.report.html import Block, ChartFigure, Details, Facts, Group, Page, Section, Table, Text
+from narrows.report.settings import settings
+from narrows.runs.certificate import LEVEL, is_kept
+from narrows.runs.folder import RunFolder
+from narrows.runs.records import Dimension, Result
 
 MOST_DIMENSIONS, AT_ONCE = 64, 24
-"""Rows of the table of costs, and those of them that are there without asking."""
+"""Rows of the table of costs, and those that are visible without a click."""
 LONG = 110
-"""A sentence that is too long for a heading: its reasons go below."""
+"""A longer sentence does not fit a heading: its reasons go below."""
 
 
 def write_report(folder: RunFolder, data: Data | None = None, out: Path | None = None) -> Path:
-    """Write a run's report into its folder, or into `out`; `data` are loaded again unless given."""
-    out = out or folder.report
-    write_atomic(out, page(read_story(folder, data)))
+    """Write a run's report.
+
+    Arguments:
+        folder: The run's folder.
+        data: The data that the run was trained on; loaded again unless given.
+        out: The .html file to write; by default report.html in the run's folder.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        NarrowsError: If there is no run in the folder, or its files are damaged.
+    """
+    out, run = out or folder.report, read_run(folder)
+    write_atomic(out, run_page(run, model_sections.read_model(run, data)).html())
     return out
 
 
-def page(story: Story) -> str:
-    """Return the page."""
-    parts: list[tuple[str, str, Callable[[Story], str]]] = [
-        ("training", "How training went", training_part),
-        ("gates", "Which gate closed when", gates_part),
-        ("dimensions", "What each dimension is worth", dimensions_part),
-        ("reconstructions", "What the model keeps", model_parts.reconstructions),
-        ("errors", "Errors of single inputs", model_parts.errors),
-        ("traversals", "What each dimension does", model_parts.traversals),
-        ("samples", "New examples", model_parts.samples),
-        ("settings", "Settings, and how to repeat it", repeat.settings),
+def run_page(run: RunContents, model: model_sections.ModelContents) -> Page:
+    """Return a run's report."""
+    sections = [
+        Section("training", "How training went", training(run)),
+        Section("gates", "Which gate closed when", gates(run)),
+        Section("dimensions", "What each dimension costs to remove", dimensions(run.result)),
+        Section("reconstructions", "Reconstructions of test inputs", model_sections.reconstructions(model)),
+        Section("errors", "Errors of single inputs", model_sections.errors(run, model)),
+        Section("traversals", "What each dimension changes", model_sections.traversals(run, model)),
+        Section("samples", "New examples", model_sections.samples(model)),
+        Section("settings", "Settings, and how to repeat the run", settings(run)),
     ]
-    made = [(identity, heading, inside) for identity, heading, make in parts if (inside := make(story))]
-    title = f"{story.name}: {_title(story)}"
-    links = elements.navigation((identity, identity.capitalize()) for identity, _, _ in made)
-    body = [
-        "<header>",
-        elements.paragraph(f"narrows · {story.name} · {story.folder.path}", "about"),
-        answer_part(story),
-        links,
-        "</header>\n<main>",
-        *(elements.section(*one) for one in made),
-        "</main>",
-    ]
-    return elements.document(title, "\n".join(body))
+    name = run.name if model.data is None else model.data.name
+    if run.result is None:
+        return stopped_page(run, name, sections)
+    return _ended_page(run, run.result, name, sections)
 
 
-def _title(story: Story) -> str:
-    if story.result is None:
-        return "a run that has not ended"
-    return f"{story.result.dims} of {story.result.n} dimensions"
+def stopped_page(run: RunContents, name: str, sections: list[Section]) -> Page:
+    """Return the page of a run that was stopped, or is training without a live page."""
+    lead = text.sentence(f"{text.progress(run)}, unless it is still running")
+    return Page(
+        title=f"{name}: a run that has not ended",
+        heading="This run has not ended",
+        about=f"narrows · {name} · {run.folder.path}",
+        badge=("open", "Not ended"),
+        blocks=[Text(lead, "lead")],
+        sections=sections,
+    )
 
 
-def answer_part(story: Story) -> str:
-    """Return the answer in one sentence, with its certificate."""
-    result = story.result
-    if result is None:
-        where, _, go_on = words.progress(story.folder, story.config.steps, story.rows).rpartition("; go on with: ")
-        line = f"{where}. If it is not at work, go on with `{go_on}`."
-        badge = '<p class="badge open">Not ended</p>'
-        return badge + "<h1>This run has not ended</h1>" + elements.paragraph(line, "lead")
-    headline, *rest = words.full_answer(result, story.folder).split("\n")
-    sentence = headline[0].upper() + headline[1:]
-    title, *more = sentence.split(": ", 1) if len(sentence) > LONG else [sentence]
-    kind = "kept" if result.met else "missed"
-    badge = "" if result.tau is None else f'<p class="badge {kind}">{_verdict(result)}</p>'
-    extra = [line for line in rest if line.startswith(("tau is what", "--steps", "training ended"))]
-    lead = [re.sub(r"--\w+", r"`\g<0>`", text[0].upper() + text[1:]) + "." for text in (*more, *extra)]
-    heading = f"<h1>{elements.inline(title)}</h1>"
-    return "\n".join([badge, heading, *(elements.paragraph(text, "lead") for text in lead), _facts(result)])
+def _ended_page(run: RunContents, result: Result, name: str, sections: list[Section]) -> Page:
+    headline = text.headline(result)
+    heading, *reasons = headline.split(": ", 1) if len(headline) > LONG else [headline]
+    lead = [Text(text.sentence(line), "lead") for line in (*reasons, *text.notes(run))]
+    return Page(
+        title=f"{name}: {result.dims} of {result.n} dimensions",
+        heading=heading[0].upper() + heading[1:],
+        about=f"narrows · {name} · {run.folder.path}",
+        badge=None if result.tau is None else _verdict(result),
+        blocks=[*lead, _facts(result)],
+        sections=sections,
+    )
 
 
-def _verdict(result: Result) -> str:
+def _verdict(result: Result) -> tuple[str, str]:
     if result.met:
-        return "τ kept"
-    return "τ not certain" if result.tau is not None and result.validation.error <= result.tau else "τ not reached"
+        return "kept", "τ kept"
+    certain = result.tau is not None and result.validation.error > result.tau
+    return "missed", "τ not reached" if certain else "τ not certain"
 
 
-def _facts(result: Result) -> str:
+def _facts(result: Result) -> Facts:
     held, tau = result.heldout, result.tau
+    interval = f"{LEVEL}: {held.low:.4g} to {held.high:.4g}"
     entries = [
-        ("Dimensions", f"{result.dims} of {result.n}", f"the model of batch {result.model_step:,}"),
-        ("Error on test inputs", f"{held.error:.4g}", f"95%: {held.low:.4g} to {held.high:.4g}, {held.count:,} inputs"),
+        ("Dimensions", f"{result.dims} of {result.n}", f"saved after batch {result.model_step:,}"),
+        ("Error on test inputs", f"{held.error:.4g}", f"{interval}, {held.count:,} inputs"),
     ]
     if tau is not None:
-        word = f"{tau / result.values:.3g} a value; the interval is {'' if held.meets(tau) else 'not '}within it"
-        entries.append(("Promise τ", f"{tau:.6g}", word))
+        note = f"{tau / result.values:.3g} per value; the interval is {'' if is_kept(held, tau) else 'not '}within it"
+        entries.append(("Promise τ", f"{tau:.6g}", note))
     if result.variance:
-        entries.append(("Variance explained", words.share(1 - held.error / result.variance), "of the training data's"))
-    minutes, seconds = divmod(round(result.seconds), 60)
-    entries.append(("Training", f"{result.steps:,} batches", f"{minutes} min {seconds} s"))
-    return elements.facts(entries)
+        entries.append(("Variance explained", text.share(1 - held.error / result.variance), "of the training data"))
+    entries.append(("Training", text.plural(result.steps, "batch"), text.minutes(result.seconds)))
+    return Facts(entries)
 
 
-def training_part(story: Story) -> str:
+def training(run: RunContents) -> list[Block]:
     """Return the four curves."""
-    if not story.rows:
-        return elements.paragraph("There are no metrics yet.", "note")
-    made = charts.run_charts(story.rows, story.tau, story.n, story.result, story.folder.read_decisions())
-    drawn = [elements.chart(f"curve-{i}", title, spec) for i, (title, spec) in enumerate(made)]
-    hint = "Drag over a part to look closer, double click to see all of it again. `metrics.csv` has the numbers."
-    first, top = story.rows[0].error, made[0][1]["y"]["max"]
-    if first > top:
-        hint += f" The error begins at {words.number(first)}, above what the chart shows."
-    without = '<noscript><p class="note">The charts need JavaScript; curves.png has the same curves.</p></noscript>'
-    return elements.paragraph(hint, "note") + without + f'<div class="grid">{"".join(drawn)}</div>'
+    if not run.rows:
+        return [Text("There are no metrics yet.")]
+    drawn = charts.run_charts(run)
+    note = "Drag over a part to zoom in, double-click to zoom out. The numbers are in `metrics.csv`."
+    axis = drawn[0].y
+    if axis is not None and run.rows[0].error > axis.max:
+        note += f" The error starts at {text.number(run.rows[0].error)}, above what the chart shows."
+    return [Text(note), Group("grid", [ChartFigure(f"curve-{i}", chart) for i, chart in enumerate(drawn)])]
 
 
-def gates_part(story: Story) -> str:
-    """Return the staircase of gates; a plain VAE has none."""
-    lines = lines_of_run(story.folder, story.n, story.rows)
-    if not lines or story.config.recipe == "plain":
-        return ""
-    again = sum(change == "opened again" for line in lines for _, change in line.changes)
-    if story.config.recipe == "paper":
-        text = "This recipe records how many gates are open, not which: line k is drawn while at least k are."
+def gates(run: RunContents) -> list[Block]:
+    """Return one line per gate; none for a recipe that closes no gates."""
+    lines = gate_lines(run)
+    if not lines or not run.recipe.closes_gates:
+        return []
+    if run.recipe.samples_gates:
+        note = "This recipe records how many gates are open, not which: line k is drawn while at least k are open."
     else:
-        text = "A line is a gate while it is open; a cross is a closing, a ring an opening again."
-        text += f" {words.plural(again, 'gate')} opened again: closing did not pay." if again else ""
-    spec = charts.gate_chart(lines, story.rows[-1].step)
-    return elements.paragraph(text, "note") + elements.chart("gate-lines", "Gates over the batches", spec)
+        note = "Each line is a gate while it is open; a cross is a closing, a ring a reopening."
+        if again := charts.count_reopened(lines):
+            note += f" {text.plural(again, 'gate')} reopened, because closing failed."
+    return [Text(note), ChartFigure("gate-lines", charts.gate_chart(lines, run.rows[-1].step))]
 
 
-def dimensions_part(story: Story) -> str:
-    """Return the cost of removal of each kept dimension as bars, with what else is known about it."""
-    result = story.result
+def dimensions(result: Result | None) -> list[Block]:
+    """Return each kept dimension's cost of removal as a bar, with its KL and the moments of its codes."""
     if result is None:
-        return elements.paragraph("Costs of removal are measured when the run ends.", "note")
+        return [Text("Costs of removal are measured when the run ends.")]
     if not result.dimensions:
-        return elements.paragraph("No dimension is left: the decoder's constant is within the promise.", "note")
-    text = (
-        "The cost of removal is how much the error of test inputs rises when a dimension is closed and nothing is "
-        "trained on. KL, in nats, is what it says about an input; mean and deviation are those of its codes (the "
-        "prior has 0 and 1)."
+        return [Text("No dimension is left: the decoder's constant output is within the promise.")]
+    note = (
+        "The cost of removal is how much the error on test inputs rises when a dimension is closed without further "
+        "training. KL, in nats, is how much the dimension says about an input; mean and deviation are those of its "
+        "codes (0 and 1 for the prior)."
     )
     shown = result.dimensions[:MOST_DIMENSIONS]
     if len(shown) < len(result.dimensions):
-        text += f" The {len(shown)} with the largest cost, of {len(result.dimensions)}; `result.json` has all."
+        note += f" Shown are the {len(shown)} of {len(result.dimensions)} with the largest cost; `result.json` has all."
+    blocks: list[Block] = [Text(note), _dimension_table(shown, 0, AT_ONCE)]
+    if len(shown) > AT_ONCE:
+        blocks.append(Details(f"{len(shown) - AT_ONCE} more", [_dimension_table(shown, AT_ONCE, MOST_DIMENSIONS)]))
+    return blocks
+
+
+def _dimension_table(every: list[Dimension], start: int, end: int) -> Table:
     header = ["dimension", "gate", "cost", "KL", "mean", "deviation"]
-    rows = [(_cells(i, one), one.cost) for i, one in enumerate(shown, 1)]
-    most = max(value for _, value in rows)
-    made = elements.bar_table(header, rows[:AT_ONCE], 3, most)
-    if len(rows) > AT_ONCE:
-        rest = elements.bar_table(header, rows[AT_ONCE:], 3, most)
-        made += f"<details><summary>{len(rows) - AT_ONCE} more</summary>{rest}</details>"
-    return elements.paragraph(text, "note") + made
-
-
-def _cells(place: int, one: Dimension) -> list[str]:
-    cost = f"{one.cost:.3g}" if math.isfinite(one.cost) else "unknown"
-    return [str(place), str(one.kept), cost, f"{one.kl:.3g}", f"{one.mean:.2f}", f"{one.std:.2f}"]
+    rows = [
+        [
+            str(place),
+            str(one.kept),
+            f"{one.cost:.3g}" if math.isfinite(one.cost) else "unknown",
+            f"{one.kl:.3g}",
+            f"{one.mean:.2f}",
+            f"{one.std:.2f}",
+        ]
+        for place, one in enumerate(every[start:end], start + 1)
+    ]
+    costs = [one.cost for one in every]
+    return Table(header, rows, numbers=True, bars=costs[start:end], longest=max(costs))

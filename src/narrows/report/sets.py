@@ -1,31 +1,21 @@
-"""The named sets as text: what they are, where they come from, and what of them is in the cache."""
+"""The named sets as text, for `narrows data list`."""
 
 from narrows.data import NamedSet
 
 
-def describe(one: NamedSet) -> str:
-    """Tell everything about a set, in a few lines."""
-    channels, height, width = one.shape
+def describe(named: NamedSet) -> str:
+    """Format everything that is known about a set, in five lines."""
+    channels, height, width = named.shape
+    sizes = [file.size for file in named.files]
+    download = f", {sum(size or 0 for size in sizes) / 1e6:,.0f} MB" if all(sizes) else ""
+    missing = f"not cached (narrows data get {named.name})"
+    status = f"official file {missing}; drawn when used" if named.draw else f"{missing}; downloaded when used"
     return "\n".join(
         [
-            f"{one.name}: {one.about}",
-            f"    {one.count:,} images of {height}x{width}x{channels}; licence: {one.licence}",
-            f"    factors: {', '.join(f'{f.name} {f.size}' for f in one.factors)}",
-            f"    from {one.home}{download_size(one)}",
-            f"    {status(one)}",
+            f"{named.name}: {named.about}",
+            f"    {named.count:,} images of {height}x{width}x{channels}; licence: {named.licence}",
+            f"    factors: {', '.join(f'{factor.name} {factor.size}' for factor in named.factors)}",
+            f"    from {named.home}{download}",
+            f"    {f'cached in {named.folder.parent}' if named.is_cached else status}",
         ]
     )
-
-
-def status(one: NamedSet) -> str:
-    """Say whether a set can be used without a network."""
-    if one.is_cached:
-        return f"cached in {one.folder.parent}"
-    get = f"not cached (narrows data get {one.name})"
-    return f"official file {get}; drawn when used" if one.draw else f"{get}; downloaded when used"
-
-
-def download_size(one: NamedSet) -> str:
-    """Say how much there is to download, where it is known."""
-    sizes = [file.size for file in one.files]
-    return f", {sum(s or 0 for s in sizes) / 1e6:,.0f} MB" if all(sizes) else ""

@@ -1,7 +1,7 @@
-"""A front's folder: several taus, one run each (`runs.RunFolder`), and their table.
+"""A front's folder: several taus, one run for each (`RunFolder`), and their table.
 
 front.json         the taus and the settings
-front.csv          one line a tau: dimensions, held-out error, where the model is; written when a tau is done
+front.csv          one line per tau: dimensions, held-out error, path of the model; written when a tau is done
 front.png, .svg    dimensions against tau
 report.html        the curve with its models, as one page
 tau-3/, tau-4/     the runs
@@ -11,16 +11,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-from narrows.errors import NarrowsError
-from narrows.files import write_atomic
-from narrows.runs import Result, RunFolder
+from narrows._util.errors import NarrowsError
+from narrows._util.files import write_atomic
+from narrows.runs.folder import RunFolder
+from narrows.runs.records import Result
 
 FRONT = "front.json"
-"""What makes a folder a front's."""
+"""The file that makes a folder a front's."""
 
 
 class FrontFolder:
-    """A front's files: front.json (taus and settings), front.csv (one line a tau), front.png, and one run a tau."""
+    """A front's files. Creating the object touches nothing on disk."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -30,24 +31,32 @@ class FrontFolder:
         self.report = self.path / "report.html"
 
     def level(self, tau: float) -> RunFolder:
-        """Return the run of one tau."""
+        """Return the folder of the run for one tau."""
         return RunFolder(self.path / f"tau-{tau:.12g}")
 
     def read_about(self) -> dict[str, Any]:
-        """Return the taus and settings; fail clearly where there is no front."""
+        """Return {"taus": [...], "config": {...}}.
+
+        Raises:
+            NarrowsError: The folder is not a front's.
+        """
         try:
             about = json.loads(self.about.read_text())
             return {"taus": [float(tau) for tau in about["taus"]], "config": dict(about["config"])}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise NarrowsError(f"{self.path} is no front: it has no readable front.json") from error
+            raise NarrowsError(f"{self.path} is not a front: it has no readable front.json") from error
+
+    def write_about(self, taus: list[float], config: dict[str, Any]) -> None:
+        """Store the taus and the settings."""
+        write_atomic(self.about, json.dumps({"taus": taus, "config": config}, indent=2) + "\n")
 
     def read_results(self) -> list[Result]:
-        """Return the answers so far, tightest tau first."""
+        """Return the answers so far, for the smallest tau first."""
         found = (self.level(tau).read_result() for tau in self.read_about()["taus"])
         return [result for result in found if result is not None]
 
     def write_table(self, results: list[Result]) -> None:
-        """Write front.csv anew."""
+        """Write front.csv."""
         lines = ["tau,dims,met,error,low,high,steps,model"]
         for r in results:
             held = r.heldout
@@ -59,8 +68,8 @@ class FrontFolder:
         write_atomic(self.table, "\n".join(lines) + "\n")
 
 
-def whole(folder: RunFolder) -> Path:
-    """Return the folder that a user knows a run by: its own, or that of the front or of the run it is a part of."""
+def outermost(folder: RunFolder) -> Path:
+    """Return the folder a user knows a run by: its own, or that of the front or the run that contains it."""
     parent = folder.path.parent
     is_part = (parent / FRONT).exists() or RunFolder(parent).plain == folder.path
     return parent if is_part else folder.path

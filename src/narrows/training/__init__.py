@@ -1,1 +1,13 @@
-"""8. Training: settings (`config`), the loop, evaluation, checkpoints; `entry` has `train` and `resume`."""
+"""Runs: from settings and data to a certified model.
+
+config      the settings
+setup       everything that is decided before the first batch
+trainer     batches, metrics, validation, checkpoints, and the end of a run
+validation  the error and the dimensions of a model on held-out data
+selection   which model a run keeps
+sinks       where a run writes: a folder, or memory
+start       starting and resuming a run
+front       one run for several taus
+listeners   what training tells a display
+checkpoint, model_file, trackers, signals
+"""

@@ -1,8 +1,7 @@
-"""Checkpoints: everything a run is, in one file, written atomically; the last two are kept.
+"""Checkpoints: the complete state of a run in one file, written atomically; the last two are kept.
 
-A file is a magic word, the SHA-256 of what follows, and torch's own format, which is read with `weights_only`, so
-that a checkpoint can hold data but no code. A damaged file is found by its digest, named, and the one before it is
-used.
+A file is a magic word, the SHA-256 of what follows, and torch's own format, which is read with `weights_only`, so a
+checkpoint can hold data but no code. A damaged file is recognised by its digest, and the one before it is used.
 """
 
 import hashlib
@@ -13,11 +12,11 @@ from typing import Any
 
 import torch
 
-from narrows.errors import NarrowsError
-from narrows.files import write_atomic
+from narrows._util.errors import NarrowsError
+from narrows._util.files import write_atomic
 
 NAME = b"narrows checkpoint "
-MAGIC = NAME + b"5\n"
+MAGIC = NAME + b"6\n"
 KEEP = 2
 
 
@@ -31,7 +30,7 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any]) -> Path:
 
 
 def write_state(path: Path, state: dict[str, Any]) -> None:
-    """Write one state with its digest, whole or not at all."""
+    """Write one state with its digest, completely or not at all."""
     content = io.BytesIO()
     torch.save(state, content)
     payload = content.getvalue()
@@ -44,7 +43,7 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def load_newest(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return the newest good state, and one line for each damaged file that had to be passed over."""
+    """Return the newest good state, and one line per damaged file that was skipped."""
     passed: list[str] = []
     for path in reversed(list_checkpoints(folder)):
         state = read_checkpoint(path)
@@ -52,12 +51,12 @@ def load_newest(folder: Path) -> tuple[dict[str, Any], list[str]]:
             return state, passed
         passed.append(f"the checkpoint {path} is damaged")
     if passed:
-        raise NarrowsError(f"{'; '.join(passed)}; there is no good one before it, so this run cannot be resumed")
+        raise NarrowsError(f"{'; '.join(passed)}; no earlier one is good, so this run cannot be resumed")
     raise NarrowsError(f"{folder} holds no checkpoint, so this run cannot be resumed; start it again")
 
 
 def read_checkpoint(path: Path) -> dict[str, Any] | None:
-    """Return a checkpoint's state, or None if the file is not whole; refuse one of another version."""
+    """Return a checkpoint's state, or None if the file is incomplete; raise if another version wrote it."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -71,7 +70,7 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
         return None
     if magic.group() != MAGIC:
         raise NarrowsError(
-            f"the checkpoint {path} is of another version of narrows; resume with that version or start the run again"
+            f"the checkpoint {path} was written by another version of narrows; resume with that version, or start again"
         )
     state: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True, map_location="cpu")
     return state

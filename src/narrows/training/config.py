@@ -1,21 +1,26 @@
-"""What a run can be told, one line a setting; the command line is made from this class and every run stores it."""
+"""The settings of a run, one field each; the command line is made from this class, and every run stores it."""
 
 import dataclasses
 import difflib
 import json
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
-from narrows.errors import NarrowsError
+from narrows._util.errors import NarrowsError, setting
+from narrows.recipes.registry import RECIPES, RecipeName
+
+if TYPE_CHECKING:
+    from narrows.data.load import ReadOptions
 
 PROMISES = ("tau", "tau_per_value", "explained", "as_good_as")
-"""The ways to say what error is accepted; a run has one."""
+"""The ways to say which error is accepted; a run has one."""
 COUNTS = ("as_good_as", "n", "steps", "batch", "width", "threads", "log_every", "eval_every", "checkpoint_every")
 SMALLEST, LARGEST = 1e-30, 1e30
-"""Of tau: what single precision can work with."""
+"""Limits of tau: what single precision can work with."""
 
 
 @dataclass(frozen=True)
@@ -25,168 +30,171 @@ class TrainConfig:
     data: str = "dsprites"
     """A set (`narrows data list`), a file (.npy .npz .csv .parquet .h5 `FILE::key`), a folder of images, or hf:NAME."""
     source: Literal["auto", "drawn", "official"] = "auto"
-    """dsprites and shapes3d: the official file or the drawn set; auto takes the file when it is cached."""
+    """dsprites and shapes3d: the official file or the drawn set; auto takes the file if it is cached."""
     image_size: str | None = None
     """Folders of images and hf: sets: scale and crop every image to this size, 64 or 48x64 (height x width)."""
     skip_broken: bool = False
-    """Folders of images: leave out files that cannot be read."""
+    """Folders of images: skip files that cannot be read."""
     columns: str | None = None
-    """Tables: the columns to take, a,b,c; by default all."""
+    """Tables: the columns to use, as a,b,c; all by default."""
     scaling: Literal["auto", "none", "standard", "minmax"] = "auto"
-    """Each column in its own standard deviation (standard) or range (minmax); auto: standard for tables."""
+    """Divide each column by its standard deviation (standard) or range (minmax); auto: standard for tables."""
     tau: float | None = None
-    """The promise: the error, summed over one input's values, averaged over inputs. dSprites: 20."""
+    """The promise: the error, summed over one input's values, averaged over inputs, is at most this. dSprites: 20."""
     tau_per_value: float | None = None
-    """The same promise for the average value: tau divided by the number of values of one input."""
+    """The promise per value: tau divided by the number of values in one input."""
     explained: float | None = None
-    """The same promise as for PCA: the share of the data's variance to keep, 0.95 for a tau of 5% of it."""
+    """The promise as for PCA: the share of the data's variance to keep; 0.95 sets tau to 5% of the variance."""
     as_good_as: int | None = None
-    """The same promise by example: first train a plain VAE with this many dimensions; tau is its held-out error."""
+    """The promise by example: first train a plain VAE with this many dimensions, and take its held-out error as tau."""
     error: Literal["squared", "cross-entropy", "absolute"] = "squared"
-    """What is promised: squared differences, Bernoulli cross-entropy (values in [0, 1]), or absolute differences."""
+    """The promised error: squared or absolute differences, or Bernoulli cross-entropy (values in [0, 1])."""
     n: int | Literal["auto"] = "auto"
-    """Latent dimensions to start with; auto: 32, or as many as values; dSprites 10, twice those of --as-good-as."""
+    """Latent dimensions at the start; auto: 32 or the number of values, if less; dSprites 10; twice --as-good-as."""
     steps: int | Literal["auto"] = "auto"
-    """Batches, with the fast recipe at most; auto: until no more dimensions can be closed, or the paper's 50,000."""
+    """Number of batches, an upper limit with the fast recipe; auto: until no more dimensions close; paper: 50,000."""
     batch: int = 64
-    """Examples a batch, over all processes."""
-    recipe: Literal["fast", "paper", "plain"] = "fast"
-    """fast: gates close by their cost of removal; paper: Algorithm 1; plain: no gates, a VAE with n dimensions."""
+    """Examples per batch, over all processes."""
+    recipe: RecipeName = "fast"
+    """fast: gates close by their cost of removal; paper: Algorithm 1; plain: a VAE in which nothing closes."""
     patience: float = 0.5
-    """How long a closing may take to pay, as a share of the batches so far; more finds smaller models (not: paper)."""
+    """How long to wait after a closing, as a share of the batches so far; more finds smaller models (not: paper)."""
     network: Literal["auto", "conv", "mlp"] = "auto"
-    """auto: convolutions for images with sides of 16 to 256, fully connected for vectors and smaller images."""
+    """auto: convolutions for images with sides of 16 to 256, fully connected layers for vectors and smaller images."""
     width: int = 32
-    """Size of the networks: convolutions of 32, 32, 64, 64 channels; fully connected layers of 8 x width."""
+    """Size of the networks: 32 gives convolutions of 32, 32, 64, 64 channels; fully connected layers have 8 x width."""
     estimator: Literal["arm", "disarm"] = "arm"
-    """Gradient of the gates (paper): ARM, or DisARM, which has less variance."""
+    """Gradient estimator of the gates (paper): ARM, or DisARM, which has less variance."""
     gate_noise: Literal["example", "batch"] = "example"
-    """Whether each example draws its own gates (paper) or the whole batch shares one draw."""
+    """Whether each example draws its own gates or a batch shares one draw (paper)."""
     constraint: Literal["auto", "plain", "relative"] = "auto"
     """plain: E - tau; relative: (E - tau) / tau, for any unit; auto: plain for the paper's recipe on its five sets."""
     aim: float | None = None
-    """Share of tau that training aims at, so that the promise holds on new data; fast measures what that takes."""
+    """Share of tau to aim at, so that the promise holds on new data; the fast recipe measures it by itself."""
     values: Literal["unit", "any"] = "unit"
-    """unit: values are in [0, 1] (or bytes); any: any finite values, standardised inside the model."""
+    """unit: values are in [0, 1], or bytes; any: any finite values, standardised inside the model."""
     learning_rate: float = 1e-3
-    """Adam's, for networks, gates and multiplier."""
+    """Adam's learning rate, for networks, gates and multiplier."""
     seed: int = 0
-    """Of initial weights, noise and the order of batches."""
+    """Seed of initial weights, noise and the order of batches."""
     split_seed: int = 0
-    """Of the train / validation / test split; apart, so that runs of different seeds share a test split."""
+    """Seed of the train / validation / test split, separate so that runs with different seeds share a test split."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where to train; auto takes an accelerator when there is one."""
+    """Where to train; auto uses an accelerator if there is one."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: mixed precision."""
     threads: int | None = None
-    """CPU threads; by default torch decides."""
+    """Number of CPU threads; torch decides by default."""
     track: str | None = None
-    """Log to trackers too: tensorboard, wandb, mlflow, separated by commas; without an account, in the run's folder."""
+    """Also log to tensorboard, wandb, mlflow (separated by commas); without an account, into the run's folder."""
     log_every: int = 50
-    """Batches between rows of metrics.csv."""
+    """Batches per row of metrics.csv."""
     eval_every: int = 500
-    """Batches between looks at the whole validation split, at least."""
+    """Batches between two passes over the validation split, at least."""
     checkpoint_every: int = 1_000
-    """Batches between checkpoints."""
+    """Batches between two checkpoints."""
+
+    def reading(self) -> "ReadOptions":
+        """Return the settings that say how the data are read."""
+        from narrows.data.load import ReadOptions  # not above: options are listed without loading torch
+
+        return ReadOptions(self.source, self.image_size, self.skip_broken, self.columns, self.values)
 
     def checked(self) -> "TrainConfig":
-        """Return these settings with plain Python values; refuse what cannot be run, naming setting, rule and value."""
+        """Return these settings as plain Python values.
+
+        Raises:
+            NarrowsError: A setting cannot be used; the text names the setting, the rule and the value.
+        """
         kinds = get_type_hints(TrainConfig)
-        values = {f.name: _plain(f.name, getattr(self, f.name), kinds[f.name]) for f in fields(self)}
+        values = {f.name: _plain_value(f.name, getattr(self, f.name), kinds[f.name]) for f in fields(self)}
+        limits = f"a number above 0 (from {SMALLEST:g} to {LARGEST:g})"
         for name in ("tau", "tau_per_value", "learning_rate", "patience"):
-            if values[name] is not None and not SMALLEST <= values[name] <= LARGEST:
-                raise NarrowsError(
-                    f"{_option(name)} must be a number above 0 (from {SMALLEST:g} to {LARGEST:g}); "
-                    f"it is {values[name]:g}"
-                )
-        if values["aim"] is not None and not 0 < values["aim"] <= 1:
-            raise NarrowsError(f"--aim must be above 0 and at most 1; it is {values['aim']:g}")
-        if values["explained"] is not None and not 0 < values["explained"] < 1:
-            hint = (
-                f"; for {values['explained']:g}% say {values['explained'] / 100:g}" if values["explained"] > 1 else ""
-            )
-            raise NarrowsError(f"--explained must be between 0 and 1; it is {values['explained']:g}{hint}")
-        _check_promise(values)
+            _check(values, name, limits, lambda value: SMALLEST <= value <= LARGEST)
+        _check(values, "aim", "above 0 and at most 1", lambda value: 0 < value <= 1)
+        _check(values, "explained", "between 0 and 1 (0.95 for 95%)", lambda value: 0 < value < 1)
         for name in COUNTS:
-            if values[name] not in (None, "auto") and values[name] < 1:
-                raise NarrowsError(f"{_option(name)} must be at least 1; it is {values[name]}")
+            _check(values, name, "at least 1", lambda value: value == "auto" or value >= 1)
         for name in ("seed", "split_seed"):
-            if not 0 <= values[name] < 2**63:
-                raise NarrowsError(f"{_option(name)} must be between 0 and 2^63; it is {values[name]}")
+            _check(values, name, "between 0 and 2^63", lambda value: 0 <= value < 2**63)
+        _check_combination(values)
         return TrainConfig(**values)
 
 
-def _check_promise(values: dict[str, Any]) -> None:
-    """Refuse two promises, and settings that mean nothing for the recipe at hand."""
+def _check(values: dict[str, Any], name: str, rule: str, holds: Callable[[Any], bool]) -> None:
+    value = values[name]
+    if value is not None and not holds(value):
+        shown = f"{value:g}" if isinstance(value, float) else value
+        raise NarrowsError(f"{setting(name)} must be {rule}; it is {shown}")
+
+
+def _check_combination(values: dict[str, Any]) -> None:
+    """Raise if two promises are given, or a setting that means nothing to the recipe."""
     given = [name for name in PROMISES if values[name] is not None]
     if len(given) > 1:
-        raise NarrowsError(f"give one of {', '.join(map(_option, given))}: each of them sets tau")
+        raise NarrowsError(f"give only one of {', '.join(map(setting, given))}: each of them sets tau")
     if values["explained"] is not None and values["error"] != "squared":
-        raise NarrowsError(f"--explained is about squared errors; give --tau for --error {values['error']}")
-    if values["recipe"] == "paper":
-        if values["patience"] != TrainConfig.patience:
-            raise NarrowsError("--patience is not for --recipe paper, which trains for as many batches as --steps says")
-        return
-    for name, default in (("estimator", "arm"), ("gate_noise", "example")):
-        if values[name] != default:
-            raise NarrowsError(f"{_option(name)} {values[name]} is for --recipe paper: here gates are not sampled")
-    if values["constraint"] == "plain":
-        raise NarrowsError("--constraint plain is for --recipe paper: here the constraint is always relative")
+        raise NarrowsError(
+            f"{setting('explained')} is about squared errors; give {setting('tau')} with "
+            f"{setting('error', values['error'])}"
+        )
+    recipe = RECIPES[values["recipe"]]
+    for name in recipe.unused:
+        if values[name] != getattr(TrainConfig, name):
+            users = " or ".join(other for other, traits in RECIPES.items() if name not in traits.unused)
+            raise NarrowsError(
+                f"{setting(name, values[name])} has no effect with {setting('recipe', values['recipe'])}, only with "
+                f"{setting('recipe', users)}"
+            )
+    if values["constraint"] == "plain" and not recipe.learns_multiplier:
+        raise NarrowsError(
+            f"{setting('constraint', 'plain')} cannot be used with {setting('recipe', values['recipe'])}, whose "
+            f"constraint is always relative"
+        )
 
 
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _plain(name: str, value: Any, kind: Any) -> Any:
-    """Return the value as an int, float or str of the setting's kind; numpy's numbers count as numbers."""
-    if name in ("n", "steps"):
-        if value == "auto":
-            return value
-        kind = int
-    allowed = get_args(kind)
-    if type(None) in allowed:
-        if value is None:
-            return None
-        kind = next(k for k in allowed if k is not type(None))
-    elif allowed:
-        if value not in allowed:
-            raise NarrowsError(f"{_option(name)} must be one of {', '.join(allowed)}; it is {value!r}")
-        return value
-    if kind is bool:
-        if not isinstance(value, bool):
-            raise NarrowsError(f"{_option(name)} must be true or false; it is {value!r}")
-        return value
+def _plain_value(name: str, value: Any, kind: Any) -> Any:
+    """Return the value as an int, float, bool or str of the setting's type; numpy's numbers count as numbers."""
     if name == "image_size" and type(value) is int:
         return str(value)  # a number in a .toml file
+    allowed = [choice for option in get_args(kind) or [kind] for choice in get_args(option) or [option]]
+    if (type(None) in allowed and value is None) or (isinstance(value, str) and value in allowed):
+        return value
     rules: dict[Any, tuple[Any, str]] = {
+        bool: (bool, "true or false"),
         int: (Integral, "a whole number"),
         float: (Real, "a number"),
         str: (str, "text"),
     }
-    abstract, words = rules[kind]
-    if not isinstance(value, abstract) or isinstance(value, bool):
-        raise NarrowsError(f"{_option(name)} must be {words}; it is {value!r}")
+    kind = next((kind for kind in allowed if kind in rules), None)
+    if kind is None:
+        raise NarrowsError(f"{setting(name)} must be one of {', '.join(allowed)}; it is {value!r}")
+    abstract, rule = rules[kind]
+    if not isinstance(value, abstract) or (isinstance(value, bool) and kind is not bool):
+        raise NarrowsError(f"{setting(name)} must be {rule}; it is {value!r}")
     return kind(value)
 
 
 def config_from_dict(settings: dict[str, Any], source: str) -> TrainConfig:
-    """Build a config from stored settings; what is missing keeps its default, what is unknown is refused."""
-    check_names(settings, source)
-    try:
-        return TrainConfig(**settings).checked()
-    except NarrowsError as error:
-        raise NarrowsError(f"{source}: {error}") from None
+    """Build a config from stored settings.
 
+    Arguments:
+        settings: Values by name; a missing setting keeps its default.
+        source: Where they come from, for error messages.
 
-def check_names(settings: dict[str, Any], source: str) -> None:
-    """Refuse settings that do not exist, with the nearest name that does."""
+    Raises:
+        NarrowsError: A setting is unknown or cannot be used.
+    """
     known = [f.name for f in fields(TrainConfig)]
     for name in settings:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-            raise NarrowsError(f"{source} has a setting that does not exist: {name!r}; {hint}")
+            raise NarrowsError(f"{source} has an unknown setting {name!r}; {hint}")
+    try:
+        return TrainConfig(**settings).checked()
+    except NarrowsError as error:
+        raise NarrowsError(f"{source}: {error.marked}") from None
 
 
 def read_config_file(path: Path) -> dict[str, Any]:

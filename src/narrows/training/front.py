@@ -1,112 +1,135 @@
 """The front: how many dimensions each tau needs, from one run.
 
-The tightest tau comes first. When its size is found, the state is kept; a last phase makes that tau's model, and then
-training goes on from the kept state under the next, looser tau, with the gates that are left. So the number of
+The smallest tau comes first. When its size is found, the state is kept; a last phase makes that tau's model, and then
+training continues from the kept state under the next, larger tau, with the gates that are left. So the number of
 dimensions can only fall from one tau to the next, and each level begins with a network that is nearly trained.
 
-Each tau is an ordinary run in a folder of its own (OUT/tau-3, OUT/tau-4, ...); front.json says which there are.
+Each tau is an ordinary run in a folder of its own (OUT/tau-3, OUT/tau-4, ...); front.json lists them.
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from narrows._util.errors import NarrowsError, setting
 from narrows.data import Data, absolute
-from narrows.errors import NarrowsError
-from narrows.files import write_atomic
-from narrows.fronts import FrontFolder
-from narrows.runs import Result, RunFolder, claim_run_path
+from narrows.recipes.registry import RECIPES
+from narrows.runs.folder import RunFolder, claim_folder
+from narrows.runs.front import FrontFolder
+from narrows.runs.records import Result
 from narrows.training.checkpoint import load_newest, read_checkpoint
 from narrows.training.config import LARGEST, PROMISES, SMALLEST, TrainConfig, config_from_dict, to_dict
-from narrows.training.display import Display
-from narrows.training.entry import IN_MEMORY, AnyData, load_data
-from narrows.training.loop import Trainer
-from narrows.training.setup import on_first_process
-from narrows.training.signals import Interrupted
+from narrows.training.listeners import Listener
+from narrows.training.setup import make_plan, on_first_process
+from narrows.training.sinks import FolderSink
+from narrows.training.start import IN_MEMORY, AnyData, interrupted_in, load_data
+from narrows.training.trainer import Trainer
+
+
+@dataclass(frozen=True, eq=False)
+class FrontOutcome:
+    """What a front leaves."""
+
+    results: list[Result]
+    """The answers, for the smallest tau first."""
+    folder: FrontFolder
+    data: Data
 
 
 def train_front(
     config: TrainConfig,
-    taus: Sequence[float],
+    taus: Sequence[float | str],
     out: Path | str | None = None,
     data: AnyData | None = None,
-    display: Display | None = None,
-) -> tuple[list[Result], FrontFolder]:
-    """Find the number of dimensions for each tau, tightest first; return the answers in that order, and the folder."""
-    config, display = config.checked(), display or Display()
-    taus = _checked(config, taus)
+    listener: Listener | None = None,
+) -> FrontOutcome:
+    """Find the number of dimensions for each tau.
+
+    Arguments:
+        config: The settings, without a promise.
+        taus: The promises, numbers or texts of numbers, in any order.
+        out: The front's folder, new or empty; by default the next free runs/NAME-front-1, ...
+        data: As for `train`.
+        listener: Hears how training goes.
+
+    Raises:
+        NarrowsError: Settings, taus or data cannot be used, or the folder cannot be written.
+    """
+    config, listener = config.checked(), listener or Listener()
+    levels = _checked(config, taus)
     config = replace(config, data=absolute(config.data) if data is None else IN_MEMORY)
-    loaded = load_data(config, data, display)
-    Trainer(replace(config, tau=taus[0]), loaded, display)  # all is found good before anything is written
-    folder = on_first_process(config, lambda: _prepare(config, taus, out, loaded.name))
-    return _levels(config, taus, folder, loaded, display), folder
+    loaded = load_data(config, data, listener)
+    trainer = Trainer(make_plan(replace(config, tau=levels[0]), loaded), listener)
+    folder = on_first_process(config, lambda: FrontFolder(claim_folder(out, f"{loaded.name}-front")))
+    on_first_process(config, lambda: folder.write_about(levels, to_dict(config)))
+    return _train_levels(config, levels, folder, loaded, listener, trainer)
 
 
-def _prepare(config: TrainConfig, taus: list[float], out: Path | str | None, name: str) -> FrontFolder:
-    folder = FrontFolder(out or claim_run_path(Path("runs"), f"{name}-front"))
-    RunFolder(folder.path).create()
-    (folder.path / "checkpoints").rmdir()  # each tau has its own
-    write_atomic(folder.about, json.dumps({"taus": taus, "config": to_dict(config)}, indent=2) + "\n")
-    return folder
+def resume_front(out: Path | str, data: AnyData | None = None, listener: Listener | None = None) -> FrontOutcome:
+    """Continue a front that was stopped: finished levels stay, and the level in progress continues.
 
-
-def resume_front(
-    out: Path | str, data: AnyData | None = None, display: Display | None = None
-) -> tuple[list[Result], FrontFolder]:
-    """Go on with a front that was stopped: what is done stays, the level that was at work goes on where it was."""
-    folder, display = FrontFolder(out), display or Display()
+    Arguments:
+        out: The front's folder.
+        data: The data, for a front that was trained on an array in memory.
+        listener: Hears how training goes.
+    """
+    folder, listener = FrontFolder(out), listener or Listener()
     about = folder.read_about()
     config = config_from_dict(about["config"], str(folder.about))
-    if data is None and config.data == IN_MEMORY:
-        raise NarrowsError(f"{out} was trained on an array in memory: resume it from Python, with data=...")
-    return _levels(config, about["taus"], folder, load_data(config, data, display), display), folder
+    return _train_levels(config, about["taus"], folder, load_data(config, data, listener), listener)
 
 
-def _checked(config: TrainConfig, taus: Sequence[float]) -> list[float]:
+def _checked(config: TrainConfig, taus: Sequence[float | str]) -> list[float]:
     try:
         numbers = [float(tau) for tau in taus]
     except (TypeError, ValueError):
-        raise NarrowsError(f"taus must be numbers, such as [3, 4, 6]; they are {taus!r}") from None
+        raise NarrowsError(f"{setting('taus')} must be numbers, such as 3,4,6; they are {taus!r}") from None
     if not numbers or not all(SMALLEST <= tau <= LARGEST for tau in numbers):
-        raise NarrowsError(f"--taus must be numbers above 0, such as 3,4,6; they are {numbers}")
-    given = [f"--{name.replace('_', '-')}" for name in PROMISES if getattr(config, name) is not None]
+        raise NarrowsError(f"{setting('taus')} must be numbers above 0, such as 3,4,6; they are {numbers}")
+    given = [name for name in PROMISES if getattr(config, name) is not None]
     if given:
-        raise NarrowsError(f"a front has its own --taus; leave {given[0]} out")
-    if config.recipe != "fast":
-        raise NarrowsError(f"a front is trained with --recipe fast, not {config.recipe}")
+        raise NarrowsError(f"a front has its own {setting('taus')}; leave {setting(given[0])} out")
+    recipe = RECIPES[config.recipe]
+    if not (recipe.closes_gates and recipe.ends_by_itself):
+        raise NarrowsError(f"a front cannot be trained with {setting('recipe', config.recipe)}; leave it out")
     return sorted(set(numbers))
 
 
-def _levels(
-    config: TrainConfig, taus: Sequence[float], folder: FrontFolder, data: Data, display: Display
-) -> list[Result]:
+def _train_levels(
+    config: TrainConfig,
+    taus: Sequence[float],
+    folder: FrontFolder,
+    data: Data,
+    listener: Listener,
+    trainer: Trainer | None = None,
+) -> FrontOutcome:
+    """Train every level that has no answer yet; `trainer` is the first one's, if it is built already."""
     results: list[Result] = []
-    before: RunFolder | None = None
+    previous: RunFolder | None = None
     for tau in taus:
         run = folder.level(tau)
         result = on_first_process(config, run.read_result)
         if result is None:
-            display.stage(f"tau {tau:g}, {len(results) + 1} of {len(taus)}")
-            try:
-                result = _level(replace(config, tau=tau), run, before, data, display)
-            except Interrupted as stopped:
-                raise Interrupted(stopped.step, folder.path, stopped.number) from None
+            listener.stage(f"tau {tau:g}, {len(results) + 1} of {len(taus)}")
+            trainer = trainer or Trainer(make_plan(replace(config, tau=tau), data), listener)
+            with interrupted_in(folder.path):
+                result = _train_level(trainer, run, previous)
         results.append(result)
         on_first_process(config, lambda: folder.write_table(results))
-        before = run
-    return results
+        previous, trainer = run, None
+    return FrontOutcome(results, folder, data)
 
 
-def _level(config: TrainConfig, run: RunFolder, before: RunFolder | None, data: Data, display: Display) -> Result:
-    trainer = Trainer(config, data, display)
-    trainer.keep_settled = True
-    if on_first_process(config, lambda: any(run.checkpoints.glob("*.ckpt"))):
+def _train_level(trainer: Trainer, run: RunFolder, previous: RunFolder | None) -> Result:
+    sink = FolderSink(run, keep_settled=True)
+    if on_first_process(trainer.config, lambda: any(run.checkpoints.glob("*.ckpt"))):
         state, _ = load_newest(run.checkpoints)
-        return trainer.continue_in(run, state)
-    if before is not None:
-        settled = read_checkpoint(before.settled)
+        return trainer.resume(sink, state)
+    if previous is not None:
+        settled = read_checkpoint(previous.settled)
         if settled is None:
-            raise NarrowsError(f"{before.settled} is missing or damaged; delete {before.path} and go on again")
-        trainer.go_on_from(settled)
-    return trainer.start_in(run, prepared=True)
+            raise NarrowsError(
+                f"{previous.settled} is missing or damaged; delete {previous.path} and resume the front again"
+            )
+        trainer.continue_from(settled)
+    return trainer.start(sink)

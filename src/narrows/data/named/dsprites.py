@@ -19,22 +19,43 @@ Why it is fast: along one axis the offset of column c from position i is
 
 so the size function, evaluated once on that grid of step 1/31, holds every pixel of all 1,024 positions and,
 compared with the six scales, of 6,144 images.
+
+The official file is an .npz archive. Its `imgs` are 3 GB of bytes that are 0 or 1; they are unpacked a little at a time
+and cached as bits (377 MB), like the drawn set; then the file is no longer needed. Its `metadata` is a pickle, which
+would run code when loaded: that member is never opened. The factors of an image follow from its number.
 """
 
+import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
-from narrows.data.cache import cached_array
+from narrows._util.progress import Progress, silent, steps
+from narrows.data.cache import Chunks, cache_folder, cached_array, open_cached
 from narrows.data.dataset import Data
 from narrows.data.examples import PackedExamples
 from narrows.data.factors import Factor, Factors, evenly
+from narrows.data.named import formats
+from narrows.data.named.download import RemoteFile
+from narrows.data.readers.archives import read_header
+from narrows.data.readers.shared import readable
 
+FILES: tuple[RemoteFile, ...] = (
+    RemoteFile(
+        "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
+        (
+            "https://github.com/google-deepmind/dsprites-dataset/raw/master/"
+            "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
+        ),
+        "md5:7da33b31b13a06f4b04a70402ce90c2e",
+    ),
+)
 SHAPES = ("square", "ellipse", "heart")
 
 # In the order of the official file, last fastest: image number = np.ravel_multi_index(indices, SIZES).
 # The first and the last orientation are the same angle; the official file has both.
-FACTORS = (
+FACTORS: tuple[Factor, ...] = (
     Factor("colour", (1.0,)),
     Factor("shape", (1.0, 2.0, 3.0), SHAPES),
     Factor("scale", evenly(0.5, 1, 6)),
@@ -47,8 +68,8 @@ _SCALES, _ANGLES = FACTORS[2].values, FACTORS[3].values
 
 _PIXELS, _POSITIONS = 64, 32
 _BYTES = _PIXELS * _PIXELS // 8
-_IMAGES = int(np.prod(SIZES))
 _FILE = "dsprites-drawn-v1.npy"  # a change of the drawing rule needs a new version
+_OFFICIAL = "dsprites-official-v1.npy"
 
 _SQUARE_HALF_SIDE = 9.5975
 _ELLIPSE_HALF_AXES = (12.7661, 7.21245)
@@ -68,7 +89,7 @@ _HEART_RADII = np.array([
 # fmt: on
 _HEART_ANGLES = np.linspace(0, np.pi, len(_HEART_RADII))
 
-# The grid k of the module's docstring, cut to where anything can be lit: the square's corners reach 13.573.
+# The grid k of the module's docstring, limited to where a pixel can be lit: the square's corners reach 13.573.
 _REACH = 13.6
 _K = np.arange(np.ceil(31 * (15.5 - _REACH)), np.floor(31 * (15.5 + _REACH)) + 1, dtype=np.int64)
 _OFFSETS = _K / 31 - 15.5
@@ -77,11 +98,44 @@ _INDEX = 31 * np.arange(_PIXELS) - 32 * np.arange(_POSITIONS)[:, np.newaxis] - _
 _WHERE = np.where(np.isin(_INDEX, np.arange(_K.size)), _INDEX, _K.size)
 
 
+def is_cached() -> bool:
+    """Return whether the cache holds the official set, so that its file need not be fetched."""
+    return open_cached(cache_folder() / _OFFICIAL, (_BYTES,), np.dtype(np.uint8), Factors(FACTORS).count) is not None
+
+
+def read(folder: Path, progress: Progress = silent) -> Data:
+    """Return the official set from the cache, which is filled from the file in `folder` first."""
+    return _cached(_OFFICIAL, lambda: _packed(folder / FILES[0].name, progress), "the official file")
+
+
 def drawn() -> Data:
     """Return the whole set, from the cache or drawn now (some seconds, 377 MB)."""
-    bits, where = cached_array(_FILE, (_BYTES,), np.uint8, draw, _IMAGES)
+    return _cached(_FILE, draw, "drawn (no download)")
+
+
+def _cached(file_name: str, chunks: Chunks, note: str) -> Data:
+    factors = Factors(FACTORS)
+    bits, where = cached_array(file_name, (_BYTES,), np.uint8, chunks, factors.count)
     examples = PackedExamples(bits, shape=(1, _PIXELS, _PIXELS))
-    return Data("dsprites", examples, "unit", note=f"drawn (no download), {where}", factors=Factors(FACTORS))
+    return Data("dsprites", examples, "unit", note=f"{note}, {where}", factors=factors)
+
+
+def _packed(path: Path, progress: Progress) -> Iterator[np.ndarray]:
+    """Yield the images of the official file, some (n, 512) uint8 of packed bits at a time."""
+    count = Factors(FACTORS).count
+    with (
+        readable(path, "an .npz file", remedy=formats.FETCH_AGAIN),
+        zipfile.ZipFile(path) as archive,
+        archive.open("imgs.npy") as file,
+    ):
+        header = read_header(file, f"{path}: imgs")
+        if header.fortran:
+            raise ValueError("imgs is stored column by column")
+        formats.check_images(f"{path}: imgs", header.shape, header.dtype, (count, _PIXELS, _PIXELS))
+        rows = formats.AT_ONCE // _PIXELS**2
+        for part in steps(count, rows, "packing dSprites", progress):
+            images = np.frombuffer(file.read((part.stop - part.start) * _PIXELS**2), np.uint8)
+            yield np.packbits(images.reshape(-1, _PIXELS**2), axis=1)
 
 
 def draw() -> Iterator[np.ndarray]:

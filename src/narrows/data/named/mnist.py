@@ -1,22 +1,20 @@
 """MNIST: 70,000 handwritten digits, 28 x 28, one channel, with their labels.
 
-LeCun, Cortes and Burges (1998) gave it as four gzipped idx files (idx.py): images and labels of 60,000 digits to train
-on and of 10,000 to test on. Here they are one set: the training images first, then the test images, whose indices are
-`Data.test`. Unpacking all four takes 0.2 seconds, so the set is read anew each time and held in memory (55 MB);
-a second copy in the cache would gain nothing.
+LeCun, Cortes and Burges (1998) publish it as four gzipped idx files (formats.py): images and labels of 60,000 digits to
+train on and of 10,000 to test on. Here they are one set: the training images first, then the test images, whose indices
+are `Data.test`. Unpacking all four takes 0.2 seconds, so the set is read every time and held in memory (55 MB).
 """
 
 from pathlib import Path
 
 import numpy as np
 
+from narrows._util.progress import Progress, silent
 from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples
 from narrows.data.factors import Factor, Factors, kinds
-from narrows.data.progress import Progress, silent
-from narrows.data.sets.download import RemoteFile
-from narrows.data.sets.idx import read_idx
-from narrows.errors import NarrowsError
+from narrows.data.named.download import RemoteFile
+from narrows.data.named.formats import check_images, read_idx
 
 TRAIN, TEST = 60_000, 10_000
 FACTORS: tuple[Factor, ...] = (kinds("digit", "0123456789"),)
@@ -59,6 +57,11 @@ FILES: tuple[RemoteFile, ...] = (
 """Images and labels to train on, then images and labels to test on."""
 
 
+def is_cached() -> bool:
+    """Return False: the files themselves are read every time."""
+    return False
+
+
 def read(folder: Path, progress: Progress = silent) -> Data:
     """Return the set from the four files in `folder`."""
     images = np.empty((TRAIN + TEST, _SIDE, _SIDE, 1), np.uint8)
@@ -66,22 +69,15 @@ def read(folder: Path, progress: Progress = silent) -> Data:
     for done, (file, part) in enumerate(zip(FILES, [slice(TRAIN)] * 2 + [slice(TRAIN, None)] * 2, strict=True)):
         progress("reading MNIST", done, len(FILES))
         target = images[part, ..., 0] if "images" in file.name else labels[part, 0]
-        target[...] = _array(folder / file.name, target.shape)
-    if labels.max() > 9:
-        raise NarrowsError(f"MNIST in {folder}: a label is {labels.max()}, not a digit; fetch the label files again")
+        array = read_idx(folder / file.name)
+        check_images(str(folder / file.name), array.shape, array.dtype, target.shape)
+        target[...] = array
     progress("reading MNIST", len(FILES), len(FILES))
     return Data(
         "mnist",
-        ArrayExamples(images, (1, _SIDE, _SIDE), 1 / 255),
+        ArrayExamples(images, 1 / 255),
         "unit",
         test=np.arange(TRAIN, TRAIN + TEST),
         note=f"read from {folder}",
         factors=Factors(FACTORS, labels),
     )
-
-
-def _array(path: Path, shape: tuple[int, ...]) -> np.ndarray:
-    array = read_idx(path)
-    if array.shape != shape or array.dtype != np.uint8:
-        raise NarrowsError(f"{path} holds {array.dtype} {array.shape}, not uint8 {shape}; fetch it again")
-    return array

@@ -24,21 +24,39 @@ Why it is fast and small: the hues move no edge, so only 8 x 4 x 15 = 480 *geome
 pixels is a mixture, so much of the floor's colour, so much of the wall's, ..., and a few thousand mixtures, rounded,
 serve them all. What is kept is the number of each pixel's mixture (4 MB) and the bytes of every mixture under all
 1,000 choices of hues (7 MB); a batch is one lookup.
+
+The official file is compressed HDF5: no image can be read without unpacking the whole block it is in. It is converted
+once, block by block, to a plain array (5.9 GB) in the cache; then the file is no longer needed. The factors of an image
+follow from its number.
 """
 
 import colorsys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from narrows.data.cache import cached_array
+from narrows._util.progress import Progress, silent, steps
+from narrows.data.cache import cache_folder, cached_array, open_cached
 from narrows.data.dataset import Data
+from narrows.data.examples import ArrayExamples
 from narrows.data.factors import Factor, Factors, evenly, kinds
+from narrows.data.named import formats
+from narrows.data.named.download import RemoteFile
+from narrows.data.readers.hdf5 import open_hdf5, rows_at_once
 
+FILES: tuple[RemoteFile, ...] = (
+    RemoteFile(
+        "3dshapes.h5",
+        ("https://storage.googleapis.com/3d-shapes/3dshapes.h5",),
+        "sha256:0a0f6ed98baff276a50f3a081a7434d788da63cb135a98189b2a5b5769be1785",
+        267_573_662,
+    ),
+)
 SHAPES = ("cube", "cylinder", "sphere", "capsule")
 
 # In the order of the official file, last fastest: image number = np.ravel_multi_index(indices, SIZES).
@@ -61,6 +79,7 @@ _COLOURS = np.array([colorsys.hsv_to_rgb(hue, 1, 1) for hue in _HUES], np.float3
 _SKY = np.array([153, 226, 249], np.float32) / 255
 _GEOMETRIES = int(np.prod(SIZES[3:]))
 _FILE = "shapes3d-drawn-v1.npy"  # a change of the drawing rule needs a new version
+_OFFICIAL, _ROW = "shapes3d-official-v1.npy", (_PIXELS, _PIXELS, 3)
 
 # Fitted to true images. Lengths are in units of which the back wall is 3.5 away from the object.
 _FIELD_OF_VIEW, _TILT = 0.7928, 0.0396  # radians; the camera looks a little down
@@ -114,6 +133,29 @@ class Shapes3DExamples:
         return pixels.reshape(-1, _PIXELS, _PIXELS, 3)
 
 
+def is_cached() -> bool:
+    """Return whether the cache holds the official set, so that its file need not be fetched."""
+    return open_cached(cache_folder() / _OFFICIAL, _ROW, np.dtype(np.uint8), Factors(FACTORS).count) is not None
+
+
+def read(folder: Path, progress: Progress = silent) -> Data:
+    """Return the official set from the cache, which is filled from the file in `folder` first."""
+    path, factors = folder / FILES[0].name, Factors(FACTORS)
+    pixels, where = cached_array(_OFFICIAL, _ROW, np.uint8, lambda: _converted(path, factors, progress), factors.count)
+    examples = ArrayExamples(pixels, 1 / 255)
+    return Data("shapes3d", examples, "unit", note=f"the official file, {where}", factors=factors)
+
+
+def _converted(path: Path, factors: Factors, progress: Progress) -> Iterator[np.ndarray]:
+    """Yield the images of the official file, some (n, 64, 64, 3) uint8 at a time."""
+    count = factors.count
+    with open_hdf5(path, remedy=formats.FETCH_AGAIN) as file:
+        images = file["images"]
+        formats.check_images(f"{path}: images", images.shape, images.dtype, (count, *_ROW))
+        for part in steps(count, rows_at_once(images), "converting 3D Shapes", progress):
+            yield images[part]
+
+
 def drawn() -> Data:
     """Return the whole set, from the cache or drawn now (some seconds, 11 MB)."""
     rows, where = cached_array(_FILE, (_PIXELS * _PIXELS,), np.uint16, draw, _GEOMETRIES + len(LAYERS))
@@ -127,11 +169,9 @@ def drawn() -> Data:
 def draw() -> Iterator[np.ndarray]:
     """Draw all geometries: their maps, one a row, and then a row for each layer with its amount in every mixture."""
     amounts = np.empty((*SIZES[3:], _PIXELS * _PIXELS, len(LAYERS)), np.int16)
-    for orientation in range(SIZES[5]):
-        for scale in range(SIZES[3]):
-            for shape in range(SIZES[4]):
-                mixture = draw_geometry(scale, shape, orientation)
-                amounts[scale, shape, orientation] = _rounded(mixture).reshape(-1, len(LAYERS))
+    for orientation, scale, shape in np.ndindex(SIZES[5], SIZES[3], SIZES[4]):
+        mixture = draw_geometry(scale, shape, orientation)
+        amounts[scale, shape, orientation] = _rounded(mixture).reshape(-1, len(LAYERS))
     mixtures, maps = _distinct(amounts.reshape(-1, len(LAYERS)))
     yield maps.reshape(_GEOMETRIES, -1)
     layers = np.zeros((len(LAYERS), _PIXELS * _PIXELS), np.int16)
@@ -216,12 +256,13 @@ def _light(points: np.ndarray, normals: np.ndarray, forward: np.ndarray) -> tupl
 
 def _first_hit(shape: str, size: float, origins: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return how many times its length each ray goes before it meets the object (inf: never), and the normal there."""
-    half_height, reach = {
-        "cube": (_CUBE, np.sqrt(3) * _CUBE),
-        "cylinder": (_CYLINDER[1], np.hypot(*_CYLINDER)),
-        "sphere": (_SPHERE, _SPHERE),
-        "capsule": (sum(_CAPSULE), sum(_CAPSULE)),
-    }[shape]
+    objects: dict[str, tuple[float, float, Callable[..., tuple[np.ndarray, np.ndarray]]]] = {
+        "cube": (_CUBE, np.sqrt(3) * _CUBE, _meet_cube),
+        "cylinder": (_CYLINDER[1], np.hypot(*_CYLINDER), _meet_cylinder),
+        "sphere": (_SPHERE, _SPHERE, partial(_meet_capsule, radius=_SPHERE, half_length=0)),
+        "capsule": (sum(_CAPSULE), sum(_CAPSULE), partial(_meet_capsule, radius=_CAPSULE[0], half_length=_CAPSULE[1])),
+    }
+    half_height, reach, meet = objects[shape]
     # In the object's own frame it has size 1 and its centre at the origin.
     starts = np.broadcast_to(origins / np.float32(size) - np.array([0, 0, half_height], np.float32), rays.shape)
     passing = _dot(starts, starts) - _dot(starts, rays) ** 2 / _dot(rays, rays)
@@ -229,13 +270,7 @@ def _first_hit(shape: str, size: float, origins: np.ndarray, rays: np.ndarray) -
 
     distance = np.full(len(rays), np.inf, np.float32)
     normals = np.zeros_like(rays)
-    if shape == "cube":
-        distance[near], normals[near] = _meet_cube(starts[near], rays[near])
-    elif shape == "cylinder":
-        distance[near], normals[near] = _meet_cylinder(starts[near], rays[near])
-    else:
-        radius, half_length = _CAPSULE if shape == "capsule" else (_SPHERE, 0)
-        distance[near], normals[near] = _meet_capsule(starts[near], rays[near], radius, half_length)
+    distance[near], normals[near] = meet(starts[near], rays[near])
     distance[distance <= 0] = np.inf
     return distance * np.float32(size), normals
 

@@ -1,21 +1,20 @@
 """Sets of the Hugging Face hub, and folders its `datasets` library can read: hf:NAME[@CONFIG][::COLUMN].
 
-NAME is that of a set, "ylecun/mnist", or of a local folder with parquet, CSV or image files. The split "train" is
-taken; a split "test" follows it and becomes the test split of ours. Code that comes with a set
-is never run. Which column holds the examples:
+NAME is that of a set, "ylecun/mnist", or of a local folder with Parquet, CSV or image files. The split "train" is
+taken; a split "test", if any, becomes the test split. Code that comes with a set is never run. The examples are in
 
-1. the one that is named,
-2. else the only one with images,
-3. else the first there is of image, img, images, x, data, pixels, pixel_values, features,
-4. else all together as one vector an example, if each holds one number.
+1. the column that is named,
+2. else the only column of images,
+3. else the first of the columns image, img, images, x, data, pixels, pixel_values, features,
+4. else all columns together, as one vector per example, if each holds one number.
 
-Images follow the rules of images.py; `size` is needed where theirs differ. Lists and arrays of numbers must have one
+Images follow the rules of images.py; `size` is needed if theirs differ. Lists and arrays of numbers must have one
 shape; uint8 and bool stay as they are, other integers become floats. Class labels are never data: they are kept as
 factors, unless some are missing, as in the hidden labels of a contest.
 
-`datasets` downloads to a cache of its own, of Arrow tables, from which random batches are slow. So the column is
-converted once into our cache, under a name made from the splits' fingerprints: the attribute `_fingerprint` of a
-split, by which the library names its own cached results, changes with the files a set was made from.
+`datasets` downloads to its own cache of Arrow tables, from which random batches are slow. So the column is converted
+once into our cache, under a name made from the splits' fingerprints: the attribute `_fingerprint` of a split, by which
+the library names its own cached results, changes with the files that a set was made from.
 """
 
 import contextlib
@@ -32,26 +31,25 @@ from typing import Any
 
 import numpy as np
 
+from narrows._util.errors import NarrowsError, OptionError, setting
+from narrows._util.progress import Progress, silent, steps
 from narrows.data.arrays import from_array
 from narrows.data.cache import cached_array
 from narrows.data.dataset import Data, Values
 from narrows.data.examples import ArrayExamples
 from narrows.data.factors import Factors, kinds
-from narrows.data.own.images import Pictures, cached_pictures, check_size
-from narrows.data.progress import Progress, silent
-from narrows.errors import NarrowsError, OptionError
+from narrows.data.readers.images import Pictures, cached_pictures
+from narrows.data.readers.shared import CHUNK_BYTES
 
-_VERSION = 1  # a change of the conversion needs a new one
+_VERSION = 1  # a change of the conversion needs a new version
 _USUAL_COLUMNS = ("image", "img", "images", "x", "data", "pixels", "pixel_values", "features")
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
-_CHUNK_BYTES = 1 << 24
 
 
 def load_hub(
     source: str, values: Values = "unit", size: tuple[int, int] | None = None, progress: Progress = silent
 ) -> Data:
-    """Return the set `source`, what follows "hf:" above, as Data; `size` (height, width) is for images."""
-    check_size(size)
+    """Return a set as `Data`; `source` is what follows "hf:" above, and `size` (height, width) is for images."""
     name, config, column = _parse(source)
     with _quiet():
         splits = _load(name, config, progress)
@@ -59,13 +57,12 @@ def load_hub(
         whole, fingerprints = _joined(splits, columns)
         key = hashlib.sha256(repr((_VERSION, fingerprints, columns, size)).encode()).hexdigest()[:24]
         feature = whole.features[columns[0]]
-        if _is_image(feature):
+        if _is(feature, "Image"):
             array, where = _images(whole, columns[0], f"hub-{key}", size, name, progress)
-            examples = ArrayExamples(array, (array.shape[3], *array.shape[1:3]), 1 / 255)
-            data = Data(name, examples, "unit")
+            data = Data(name, ArrayExamples(array, 1 / 255), "unit")
         elif size:
             problem = f"hf:{name}::{columns[0]} holds numbers, not images"
-            raise OptionError(problem, "leave out --image-size", "choose a column of images")
+            raise OptionError(problem, f"leave out {setting('image_size')}", "choose a column of images")
         else:
             array, where = _numbers(whole, columns, f"hub-{key}.npy", name, progress)
             data = from_array(array, "any" if _nesting(feature) == 0 else values, f"hf:{name}")
@@ -81,12 +78,12 @@ def load_hub(
 
 
 def _parse(source: str) -> tuple[str, str | None, str]:
-    """Split NAME[@CONFIG][::COLUMN]; a folder's own name may hold an @."""
+    """Split NAME[@CONFIG][::COLUMN]; the name of a folder may contain an @."""
     whole, _, column = source.partition("::")
     if os.path.isdir(os.path.expanduser(whole)):
         return os.path.expanduser(whole), None, column
     if whole.startswith((".", "/", "~")) and not os.path.isdir(os.path.expanduser(whole.rpartition("@")[0])):
-        raise NarrowsError(f"hf:{source}: there is no folder {whole}; give one, or the name of a set on the hub")
+        raise NarrowsError(f"hf:{source}: the folder {whole} does not exist; use a folder, or the name of a set")
     name, config = whole.rsplit("@", 1) if "@" in whole else (whole, "")
     if not name:
         raise NarrowsError(f"hf:{source} has no name; write hf:NAME, hf:NAME@CONFIG or hf:NAME@CONFIG::COLUMN")
@@ -95,28 +92,22 @@ def _parse(source: str) -> tuple[str, str | None, str]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the library's bars, warnings and log lines off the terminal; its errors come to us as exceptions."""
-    with warnings.catch_warnings():
+    """Keep the library's bars, warnings and log lines off the terminal; its errors are exceptions."""
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
         warnings.simplefilter("ignore")
         try:
             import datasets
             from huggingface_hub import utils
         except ImportError:
             raise NarrowsError("reading hf: sets needs datasets: pip install 'narrows[hub]'") from None
-        loggers = [logging.getLogger(name) for name in ("datasets", "huggingface_hub")]
-        levels = [logger.level for logger in loggers]
-        bars = [library for library in (datasets, utils) if not library.are_progress_bars_disabled()]
-        try:
-            for logger in loggers:
-                logger.setLevel(logging.CRITICAL + 1)
-            for library in bars:
+        for logger in map(logging.getLogger, ("datasets", "huggingface_hub")):
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL + 1)
+        for library in (datasets, utils):
+            if not library.are_progress_bars_disabled():
+                stack.callback(library.enable_progress_bars)
                 library.disable_progress_bars()
-            yield
-        finally:
-            for library in bars:
-                library.enable_progress_bars()
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
+        yield
 
 
 def _load(name: str, config: str | None, progress: Progress) -> Any:
@@ -125,7 +116,7 @@ def _load(name: str, config: str | None, progress: Progress) -> Any:
     progress(f"loading hf:{name}", 0, 0)
     try:
         splits = datasets.load_dataset(name, config, trust_remote_code=False)
-    except Exception as error:  # the library and those below it raise anything
+    except Exception as error:  # the library and its dependencies can raise anything
         raise _refused(name, error) from None
     if "train" not in splits:
         raise NarrowsError(f"hf:{name} has no split 'train', only {', '.join(splits)}; choose another set")
@@ -140,60 +131,51 @@ def _refused(name: str, error: Exception) -> NarrowsError:
     elif "config" in reason.lower():
         advice = f"choose one with hf:{name}@CONFIG"
     elif isinstance(error, ConnectionError):
-        advice = "check the network; a set that was loaded before is found without"
+        advice = "check the network; only sets that were loaded before are available without one"
     else:
-        advice = "check the name, or give a folder of parquet, CSV or image files"
+        advice = "check the name, or use a folder of Parquet, CSV or image files"
     return NarrowsError(f"hf:{name} cannot be loaded ({reason}); {advice}")
 
 
 def _choose(features: Any, wanted: str, name: str) -> list[str]:
-    """Return the column to take, or all columns of a table, by the rules above."""
+    """Return the column that holds the examples, or all columns of a table, by the rules above."""
     listed = ", ".join(f"{column} {_kind(feature)}" for column, feature in features.items())
     if wanted:
         if wanted not in features:
             raise NarrowsError(f"hf:{name} has no column {wanted!r}; its columns are {listed}")
-        if not _is_data(features[wanted]):
+        if not _is(features[wanted], "Image") and _nesting(features[wanted]) is None:
             raise NarrowsError(
                 f"hf:{name}::{wanted} holds {_kind(features[wanted])}, neither images nor numbers; "
                 f"choose another of its columns: {listed}"
             )
         return [wanted]
-    images = [column for column, feature in features.items() if _is_image(feature)]
+    images = [column for column, feature in features.items() if _is(feature, "Image")]
     if len(images) == 1:
         return images
     for usual in _USUAL_COLUMNS:
-        if usual in features and (_is_image(features[usual]) or _nesting(features[usual])):
+        if usual in features and (_is(features[usual], "Image") or _nesting(features[usual])):
             return [usual]
-    numbers = [column for column, feature in features.items() if not _is_label(feature)]
+    numbers = [column for column, feature in features.items() if not _is(feature, "ClassLabel")]
     if numbers and all(_nesting(features[column]) == 0 for column in numbers):
         return numbers
     raise NarrowsError(
-        f"hf:{name}: which column holds the examples is not clear; choose one with hf:{name}::COLUMN: {listed}"
+        f"hf:{name}: several columns could hold the examples; choose one with hf:{name}::COLUMN: {listed}"
     )
 
 
-def _is_image(feature: Any) -> bool:
+def _is(feature: Any, kind: str) -> bool:
+    """Return whether a column is of this class of `datasets`."""
     import datasets
 
-    return isinstance(feature, datasets.Image)
-
-
-def _is_label(feature: Any) -> bool:
-    import datasets
-
-    return isinstance(feature, datasets.ClassLabel)
-
-
-def _is_data(feature: Any) -> bool:
-    return _is_image(feature) or _nesting(feature) is not None
+    return isinstance(feature, getattr(datasets, kind))
 
 
 def _nesting(feature: Any) -> int | None:
-    """Return how many lists stand around the numbers of a column, 0 for plain ones; None if it holds no numbers."""
+    """Return how deep the numbers of a column are nested in lists, 0 for plain ones; None if it holds no numbers."""
     import datasets
     import pyarrow as pa
 
-    if not isinstance(feature, datasets.Value) and not hasattr(feature, "feature") and not hasattr(feature, "shape"):
+    if not _is(feature, "Value") and not hasattr(feature, "feature") and not hasattr(feature, "shape"):
         return None
     kind = datasets.Features({"column": feature}).arrow_schema.field("column").type
     depth = 0
@@ -209,22 +191,18 @@ def _nesting(feature: Any) -> int | None:
 
 
 def _kind(feature: Any) -> str:
-    """Name a column's type for the user, in one short piece."""
-    if isinstance(feature, dict | list):
-        return f"({type(feature).__name__})"
-    import datasets
-
-    if isinstance(feature, datasets.Value):
+    """Return a short name of a column's type for the user."""
+    if _is(feature, "Value"):
         return f"({feature.dtype})"
-    inner = getattr(feature, "feature", None)
-    return f"({type(feature).__name__}{' of ' + _kind(inner)[1:-1] if inner is not None else ''})"
+    element = getattr(feature, "feature", None)
+    return f"({type(feature).__name__}{' of ' + _kind(element)[1:-1] if element is not None else ''})"
 
 
 def _joined(splits: Any, columns: list[str]) -> tuple[Any, list[str]]:
-    """Return train and test as one, with the chosen columns and the labels, and the fingerprints of both."""
+    """Return train and test as one set with the chosen columns and the labels, and the fingerprints of both."""
     import datasets
 
-    kept = columns + [column for column, feature in splits["train"].features.items() if _is_label(feature)]
+    kept = columns + [column for column, feature in splits["train"].features.items() if _is(feature, "ClassLabel")]
     parts = [splits[split] for split in ("train", "test") if split in splits]
     whole = datasets.concatenate_datasets([part.select_columns(kept) for part in parts])
     return whole.with_format("arrow"), [part._fingerprint for part in parts]
@@ -242,13 +220,13 @@ def _images(
         def opened(row: dict[str, Any] | None) -> Any:
             if not row or row["bytes"] is not None or not row["path"]:
                 return io.BytesIO(row["bytes"] or b"" if row else b"")
-            inner, _, outer = row["path"].removeprefix("zip://").partition("::")
+            member, _, outer = row["path"].removeprefix("zip://").partition("::")
             if not outer:
                 return row["path"]
             try:  # the library itself would read the archive's whole table of contents again for every image
-                return io.BytesIO(archive(outer).read(inner))
+                return io.BytesIO(archive(outer).read(member))
             except Exception as error:
-                raise NarrowsError(f"hf:{name}: {outer} is damaged ({error}); bring it anew") from None
+                raise NarrowsError(f"hf:{name}: {outer} is damaged ({error}); fetch it again") from None
 
         pictures = Pictures(
             f"hf:{name}::{column}",
@@ -263,25 +241,23 @@ def _images(
 
 
 def _numbers(whole: Any, columns: list[str], file_name: str, name: str, progress: Progress) -> tuple[np.ndarray, str]:
-    """Stack a column of lists or arrays, or a table's columns of numbers, one row an example."""
-    first = _chunk(whole, columns, 0, 1, name)
-    step = max(1, _CHUNK_BYTES // max(1, first.nbytes))
+    """Return a column of lists or arrays, or a table's columns of numbers, as an array of one row per example."""
+    first = _chunk(whole, columns, slice(1), name)
+    step = max(1, CHUNK_BYTES // max(1, first.nbytes))
 
     def chunks() -> Iterator[np.ndarray]:
-        for start in range(0, len(whole), step):
-            stop = min(start + step, len(whole))
-            chunk = _chunk(whole, columns, start, stop, name)
+        for part in steps(len(whole), step, f"converting hf:{name}", progress):
+            chunk = _chunk(whole, columns, part, name)
             if chunk.shape[1:] != first.shape[1:]:
-                raise _ragged(columns[0], start, name)
+                raise _ragged(columns[0], part.start, name)
             yield chunk.astype(first.dtype, copy=False)
-            progress(f"converting hf:{name}", stop, len(whole))
 
     return cached_array(file_name, first.shape[1:], first.dtype, chunks, len(whole))
 
 
-def _chunk(whole: Any, columns: list[str], start: int, stop: int, name: str) -> np.ndarray:
-    table = whole[start:stop]
-    made = [_unnested(table.column(column).combine_chunks(), column, start, name) for column in columns]
+def _chunk(whole: Any, columns: list[str], part: slice, name: str) -> np.ndarray:
+    table = whole[part]
+    made = [_unnested(table.column(column).combine_chunks(), column, part.start or 0, name) for column in columns]
     if made[0].ndim == 1:
         return np.stack(made, axis=1, dtype=np.result_type(*made, np.float32), casting="unsafe")
     (rows,) = made
@@ -289,7 +265,7 @@ def _chunk(whole: Any, columns: list[str], start: int, stop: int, name: str) -> 
 
 
 def _unnested(array: Any, column: str, start: int, name: str) -> np.ndarray:
-    """Turn (nested) lists of numbers of one length into an array, level by level and without a loop over rows."""
+    """Return (nested) lists of numbers of one length as an array, level by level and without a loop over rows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -321,10 +297,10 @@ def _ragged(column: str, row: int, name: str) -> NarrowsError:
 
 
 def _labels(whole: Any) -> Factors | None:
-    """Return the class labels as factors; a column with missing labels is left out."""
+    """Return the class labels as factors, without columns in which labels are missing."""
     factors, labels = [], []
     for column, feature in whole.features.items():
-        if not _is_label(feature):
+        if not _is(feature, "ClassLabel"):
             continue
         index = whole.select_columns([column])[:].column(column).to_numpy()
         if np.isin(index, np.arange(feature.num_classes)).all():

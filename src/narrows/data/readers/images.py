@@ -1,28 +1,29 @@
 """A folder of images, decoded once into one array on disk and mapped from there.
 
-PNG, JPEG and WebP files are found by their endings in the folder and the folders below it, those behind links too
-(each real folder once, so a loop of links ends); hidden ones, whose names start with a dot, are not looked at. The
-order is that of their paths relative to the folder. Every image comes out by the same rules:
+PNG, JPEG and WebP files are found by their endings in the folder and all folders below it, including those behind
+links (each real folder once, so a loop of links ends); hidden ones, whose names start with a dot, are ignored. They are
+sorted by their paths relative to the folder. The same rules apply to every image:
 
 =============  =========================================================================================
-orientation    the camera's, from EXIF, is applied (of a PNG, where EXIF stands before the pixels)
+orientation    the camera's, from EXIF, is applied (in a PNG, if EXIF comes before the pixels)
 animations     the first frame
-pixels         as many as Pillow takes, 178,956,970 a file (twice its MAX_IMAGE_PIXELS); more count as broken
+pixels         at most Pillow's limit, 178,956,970 per file (twice its MAX_IMAGE_PIXELS); larger files count as broken
 bits           sixteen-bit greys are scaled to eight: round(v / 257)
 channels       one if every file is grey (modes 1, L, LA and 16 bits), else RGB; palettes and CMYK are converted
-transparency   is laid over black
-without size   all images have one height and width, each of at most 256 pixels
-with size      scaled to cover (height, width) with a Lanczos filter, aspect kept, and the centre cut out; a JPEG
-               more than twice as large is decoded at 1/2, 1/4 or 1/8, which is faster and costs no detail
+transparency   is composited over black
+without size   all images must have the same height and width, each of at most 256 pixels
+with size      scaled to cover (height, width) with a Lanczos filter, keeping the aspect, then cropped to the centre; a
+               JPEG more than twice as large is decoded at 1/2, 1/4 or 1/8, which is faster and costs no detail
 =============  =========================================================================================
 
-Decoding is two parallel passes: the headers tell sizes and modes, hence the array's shape, then the pixels follow in
-chunks. The cached array is named by the paths, sizes and times of all files, so that a changed folder is decoded
-anew; a small .json beside it holds what the array cannot say: its row and the names of the files left out.
+Decoding takes two parallel passes: one over the headers, whose sizes and modes give the array's shape, and one over the
+pixels, in chunks. The name of the cached array depends on the paths, sizes and times of all files, so that a changed
+folder is decoded again; a small .json beside it holds the shape of a row and the names of the files left out.
 """
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import stat
@@ -35,41 +36,38 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
 
+from narrows._util.errors import NarrowsError, OptionError, setting
+from narrows._util.files import write_atomic
+from narrows._util.progress import Progress, silent, steps
 from narrows.data.cache import cache_folder, cached_array
 from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples
-from narrows.data.progress import Progress, silent
-from narrows.errors import NarrowsError, OptionError
-from narrows.files import write_atomic
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 FORMATS = ("PNG", "JPEG", "WEBP")
-"""The same, as Pillow calls them."""
+"""The same formats, as Pillow calls them."""
 SMALLEST, LARGEST = 1, 256
 
-_VERSION = 1  # a change of the rules above needs a new one
-_CHUNK, _PIECE = 256, 16  # images written at a time; images a thread takes at a time
+_VERSION = 1  # a change of the rules above needs a new version
+_CHUNK, _PIECE = 256, 16  # images written at a time; images per piece of a thread's work
 _GREY = ("1", "L", "LA", "La")
-# For the EXIF orientations 2 to 8, in Pillow's words.
+# Pillow's names for the EXIF orientations 2 to 8.
 _TURNS = ("FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90")
 _T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
 def load_images(
     folder: Path, size: tuple[int, int] | None = None, skip_broken: bool = False, progress: Progress = silent
 ) -> Data:
-    """Return the images below `folder` as Data, by the rules above; `size` is (height, width)."""
-    check_size(size)
-    folder = Path(os.path.expanduser(folder))
+    """Return the images in `folder` and below as `Data`, by the rules above; `size` is (height, width)."""
     files, others = _find(folder)
     if not files:
         raise NarrowsError(
             f"{folder} holds no images ({', '.join(ENDINGS)}) and {others:,} other files; "
-            "give a folder that holds images, at any depth"
+            "use a folder that holds images, at any depth"
         )
     root = os.path.abspath(folder)
     paths = [file for file, _, _ in files]
@@ -79,7 +77,7 @@ def load_images(
         read=lambda numbers: [os.path.join(root, paths[i]) for i in numbers],
         name=lambda i: _printable(os.path.join(folder, paths[i])),
         remedy="repair or remove it",
-        option="; --skip-broken leaves such files out (skip_broken=True in Python)",
+        option=f"; {setting('skip_broken')} leaves such files out",
         formats=FORMATS,
     )
     key = hashlib.sha256(repr((_VERSION, root, files, size, skip_broken)).encode()).hexdigest()[:24]
@@ -88,45 +86,62 @@ def load_images(
     if left_out := len(files) - len(array):
         first = f", first {skipped[0]}" if skipped else ""
         note += f" ({left_out:,} broken left out{first})"
-    return Data(Path(root).name, ArrayExamples(array, _shape(array), 1 / 255), "unit", note=f"{note}, {where}")
+    return Data(Path(root).name, ArrayExamples(array, 1 / 255), "unit", note=f"{note}, {where}")
 
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Encoded images by number, wherever they lie, and the words for errors about them."""
+    """Encoded images by number, in files or in a table, and how errors describe them."""
 
-    where: str  # stands in front of errors about all
+    where: str
+    """The name of the whole, for errors."""
     count: int
-    read: Callable[[range], list[str] | list[BinaryIO]]  # paths or open files of some of them
+    """Number of images."""
+    read: Callable[[range], list[str] | list[BinaryIO]]
+    """Returns the paths or open files of some of them."""
     name: Callable[[int], str]
-    remedy: str  # what to do about a broken one
-    formats: tuple[str, ...]  # as Pillow calls them
-    option: str = ""  # the option that helps, after the remedy
+    """Returns the name of one, for errors."""
+    remedy: str
+    """What the user can do about a broken one."""
+    formats: tuple[str, ...]
+    """The formats that are accepted, as Pillow calls them."""
+    option: str = ""
+    """The option that helps, to follow the remedy."""
 
 
 def cached_pictures(
     pictures: Pictures, file_name: str, size: tuple[int, int] | None, skip_broken: bool, progress: Progress
 ) -> tuple[np.ndarray, list[str], str]:
-    """Return (N, H, W, C) uint8 from the cache or decoded now, the names of those left out, and where it is kept."""
+    """Return (N, H, W, C) uint8, from the cache or decoded now, the names of those left out, and where it is kept."""
     known = _recall(file_name)
     skipped = known[1] if known else []
     count = None if skip_broken and not known else pictures.count - len(skipped)
-    # Pillow warns of odd EXIF and palettes, which change nothing here. The filters are one for all threads.
+    # Pillow warns of odd EXIF and palettes, which do not matter here. All threads share one list of filters.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         row = known[0] if known else _row(pictures, size, skip_broken, progress)
 
         def chunks() -> Iterator[np.ndarray]:
             skipped.clear()
-            yield from _decode(pictures, row, size, skipped if skip_broken else None, progress)
-            _remember(file_name, row, skipped)
+            left_out = skipped if skip_broken else None
+            images = _decoded(pictures, lambda i: to_array(i, size, row[2]), left_out, "decoding images", progress)
+            while chunk := list(itertools.islice(images, _CHUNK)):
+                for i, image in chunk:
+                    if image.shape != row:
+                        raise NarrowsError(
+                            f"{pictures.name(i)} now has the shape {image.shape}, not {row}: it changed while it was "
+                            "read; load it again"
+                        )
+                yield np.stack([image for _, image in chunk])
+            with contextlib.suppress(OSError):
+                write_atomic(cache_folder() / f"{file_name}.json", json.dumps({"row": row, "skipped": skipped}))
 
         array, where = cached_array(f"{file_name}.npy", row, np.uint8, chunks, count)
     return array, skipped, where
 
 
 def to_array(image: "Picture", size: tuple[int, int] | None = None, channels: int | None = None) -> np.ndarray:
-    """Return `image` as (H, W, channels) uint8 by the rules above; channels None: as many as its mode asks for."""
+    """Return `image` as (H, W, channels) uint8 by the rules above; `channels` None for 1 if it is grey, else 3."""
     from PIL import Image, ImageOps
 
     channels = channels or channels_of(image)
@@ -151,53 +166,41 @@ def channels_of(image: "Picture") -> int:
 def orientation_of(image: "Picture") -> int:
     """Return the EXIF orientation, 1 (upright) to 8; 5 and more swap the sides."""
     if image.format == "PNG" and not {"exif", "Raw profile type exif"} & image.info.keys():
-        return 1  # Pillow would decode the whole image to look behind it
+        return 1  # Pillow would decode the whole image to look for it after the pixels
     try:
         orientation = image.getexif().get(0x0112, 1)
-    except Exception:  # damaged EXIF is no reason to refuse the picture
+    except Exception:  # an image with damaged EXIF can still be used
         return 1
     return orientation if orientation in range(1, 9) else 1
 
 
-def check_size(size: tuple[int, int] | None) -> None:
-    """Refuse a size the networks do not take."""
-    if size and not all(SMALLEST <= side <= LARGEST for side in size):
-        raise NarrowsError(
-            f"image size {size[0]} x {size[1]} is not accepted; choose sides of {SMALLEST} to {LARGEST} pixels"
-        )
-
-
 def _find(folder: Path) -> tuple[list[tuple[str, int, int]], int]:
     """Return (relative path, bytes, time) of every image, sorted, and the number of other files."""
+
+    def refuse(error: OSError) -> None:
+        raise NarrowsError(f"{error.filename} cannot be read ({error.strerror}); check its path and mode") from None
+
     files: list[tuple[str, int, int]] = []
     others = 0
     seen = set()
-    waiting = [""]
-    while waiting:
-        relative = waiting.pop()
-        try:
-            with os.scandir(folder / relative) as entries:
-                listed = sorted((e for e in entries if not e.name.startswith(".")), key=lambda e: e.name)
-            here = os.stat(folder / relative)
-        except PermissionError:
-            raise NarrowsError(f"{folder / relative}: no permission to read it; change its mode or its owner") from None
-        except OSError as error:
-            raise NarrowsError(
-                f"{folder / relative} cannot be read as a folder ({error.strerror}); give a folder of images"
-            ) from None
+    for root, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        here = os.stat(root)
         if (here.st_dev, here.st_ino) in seen:
+            folders.clear()
             continue
         seen.add((here.st_dev, here.st_ino))
-        for entry in listed:
-            path = f"{relative}/{entry.name}" if relative else entry.name
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        below = os.path.relpath(root, folder)
+        for name in names:
+            if name.startswith("."):
+                continue
+            path = os.path.normpath(os.path.join(below, name))
             try:
-                facts = entry.stat()
+                facts = os.stat(folder / path)
                 mode, length, time = facts.st_mode, facts.st_size, facts.st_mtime_ns
-            except OSError:  # a link to nowhere: an image by name, broken when opened
+            except OSError:  # a broken symlink: an image by its name, broken when opened
                 mode, length, time = stat.S_IFREG, 0, 0
-            if stat.S_ISDIR(mode):
-                waiting.append(path)
-            elif stat.S_ISREG(mode) and entry.name.lower().endswith(ENDINGS):
+            if stat.S_ISREG(mode) and name.lower().endswith(ENDINGS):
                 files.append((path, length, time))
             else:
                 others += 1
@@ -207,112 +210,87 @@ def _find(folder: Path) -> tuple[list[tuple[str, int, int]], int]:
 def _row(
     pictures: Pictures, size: tuple[int, int] | None, skip_broken: bool, progress: Progress
 ) -> tuple[int, int, int]:
-    """Read the headers and return the (H, W, C) all images come to."""
-
-    def headers(numbers: range) -> list[tuple[int, int, int] | str]:
-        return [opened(file, pictures.formats, _header) for file in pictures.read(numbers)]
-
+    """Return the (H, W, C) that all images will have, from their headers."""
     first: dict[tuple[int, int], int] = {}  # (H, W): the first image of that size
     channels = 0
-    for numbers, found in _parallel(headers, range(pictures.count)):
-        for i, header in zip(numbers, found, strict=True):
-            if isinstance(header, str):
-                if not skip_broken:
-                    raise _broken(pictures, i, header)
-                continue
-            first.setdefault(header[:2], i)
-            channels = max(channels, header[2])
-        progress("reading image headers", numbers.stop, pictures.count)
-    if not first:
-        raise _all_broken(pictures)
+    headers = _decoded(pictures, _header, [] if skip_broken else None, "reading image headers", progress)
+    for i, (height, width, colours) in headers:
+        first.setdefault((height, width), i)
+        channels = max(channels, colours)
     if size:
         return (*size, channels)
     (one, number), *rest = first.items()
-    advice = "bring all to one size with --image-size 64 (image_size=64 in Python)"
-    otherwise = "bring all to the size that the model takes"
     if rest:
         other, other_number = rest[0]
-        raise OptionError(
-            f"{pictures.where}: images of {len(first)} sizes, for example {pictures.name(number)} of "
-            f"{one[0]} x {one[1]} and {pictures.name(other_number)} of {other[0]} x {other[1]} pixels",
-            advice,
-            otherwise,
+        problem = (
+            f"{len(first)} sizes, for example {pictures.name(number)} of {one[0]} x {one[1]} and "
+            f"{pictures.name(other_number)} of {other[0]} x {other[1]} pixels"
         )
-    if not all(SMALLEST <= side <= LARGEST for side in one):
-        problem = f"{pictures.where}: images of {one[0]} x {one[1]} pixels, not of {SMALLEST} to {LARGEST}"
-        raise OptionError(problem, advice, otherwise)
-    return (*one, channels)
+    elif not all(SMALLEST <= side <= LARGEST for side in one):
+        problem = f"{one[0]} x {one[1]} pixels, not of {SMALLEST} to {LARGEST}"
+    else:
+        return (*one, channels)
+    raise OptionError(
+        f"{pictures.where}: images of {problem}",
+        f"scale all to one size with {setting('image_size', 64)}",
+        "scale all to the size that the model takes",
+    )
 
 
-def _decode(
-    pictures: Pictures,
-    row: tuple[int, int, int],
-    size: tuple[int, int] | None,
-    skipped: list[str] | None,
-    progress: Progress,
-) -> Iterator[np.ndarray]:
-    """Yield the pixels, (up to _CHUNK, *row) at a time. Broken ones are named in `skipped`; None: they raise."""
+def _decoded(
+    pictures: Pictures, decode: "Callable[[Picture], _T]", skipped: list[str] | None, what: str, progress: Progress
+) -> Iterator[tuple[int, _T]]:
+    """Yield (number, decode(image)) of the good images in order; Pillow decodes outside the interpreter lock.
 
-    def pixels(numbers: range) -> list[np.ndarray | str]:
-        return [opened(file, pictures.formats, lambda i: to_array(i, size, row[2])) for file in pictures.read(numbers)]
+    The names of broken ones are appended to `skipped`; if it is None, the first broken one raises.
+    """
 
-    any_good = False
-    for start in range(0, pictures.count, _CHUNK):
-        chunk = range(start, min(start + _CHUNK, pictures.count))
-        good = []
-        for numbers, made in _parallel(pixels, chunk):
-            for i, image in zip(numbers, made, strict=True):
-                if isinstance(image, str):
-                    if skipped is None:
-                        raise _broken(pictures, i, image)
-                    skipped.append(pictures.name(i))
-                elif image.shape != row:
-                    raise NarrowsError(
-                        f"{pictures.name(i)} has now the shape {image.shape}, not {row}: it changed while it was read; "
-                        "load it again"
-                    )
-                else:
-                    good.append(image)
-        if good:
-            any_good = True
-            yield np.stack(good)
-        progress("decoding images", chunk.stop, pictures.count)
-    if not any_good:
-        raise _all_broken(pictures)
+    def piece(numbers: range) -> list[_T | str]:
+        return [opened(file, pictures.formats, decode) for file in pictures.read(numbers)]
 
-
-def _parallel(work: Callable[[range], _R], numbers: range) -> Iterator[tuple[range, _R]]:
-    """Yield, in order, (numbers, work(numbers)) piece by piece; Pillow decodes outside the interpreter lock."""
-    pieces = [numbers[start : start + _PIECE] for start in range(0, len(numbers), _PIECE)]
+    broken = 0
     pool = ThreadPoolExecutor(min(32, os.cpu_count() or 1))
     try:
-        yield from zip(pieces, pool.map(work, pieces), strict=True)
+        for part in steps(pictures.count, _CHUNK, what, progress):
+            chunk = range(part.start, part.stop)
+            pieces = [chunk[at : at + _PIECE] for at in range(0, len(chunk), _PIECE)]
+            for i, result in zip(chunk, itertools.chain.from_iterable(pool.map(piece, pieces)), strict=True):
+                if not isinstance(result, str):
+                    yield i, result
+                    continue
+                name, remedy = pictures.name(i), pictures.remedy
+                if skipped is None:
+                    raise OptionError(f"{name} is a broken image ({result})", remedy + pictures.option, remedy)
+                skipped.append(name)
+                broken += 1
     finally:
         pool.shutdown(cancel_futures=True)
+    if broken == pictures.count:
+        raise NarrowsError(f"{pictures.where}: all {pictures.count:,} images are broken; use others")
 
 
 def opened(
-    file: str | BinaryIO, formats: Iterable[str], work: "Callable[[Picture], _T]", most: int | None = None
+    file: str | BinaryIO, formats: Iterable[str], decode: "Callable[[Picture], _T]", most: int | None = None
 ) -> _T | str:
-    """Return what `work` makes of the image of at most `most` pixels, or in a few words why it is broken."""
+    """Return the result of `decode` on the image of at most `most` pixels, or in a few words why it is broken."""
     from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(file, formats=tuple(formats)) as image:
             if most and (pixels := image.width * image.height) > most:
-                return f"it has {pixels:,} pixels, and at most {most:,} are taken"
-            return work(image)
+                return f"it has {pixels:,} pixels, and at most {most:,} are accepted"
+            return decode(image)
     except Image.DecompressionBombError:  # which does not say the size
-        return f"it has more than {most or 2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels, the most that are taken"
-    except PermissionError:
-        raise NarrowsError(f"{file}: no permission to read it; change its mode or its owner") from None
+        return f"it has more than {most or 2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels, the most that are accepted"
+    except PermissionError as error:
+        raise NarrowsError(f"{file} cannot be read ({error.strerror}); check its path and mode") from None
     except MemoryError:
         raise
     except UnidentifiedImageError:
         return f"it is not one of {', '.join(formats)}"
     except FileNotFoundError:
-        return "a link to a file that is not there"
-    except Exception as error:  # damaged bytes break Pillow's readers in any way
+        return "a broken symlink"
+    except Exception as error:  # damaged bytes can break Pillow's readers in any way
         return _printable(str(error).partition("\n")[0]) or type(error).__name__
 
 
@@ -324,11 +302,11 @@ def _header(image: "Picture") -> tuple[int, int, int]:
 
 
 def _flat(image: "Picture", mode: str) -> "Picture":
-    """Return `image` in mode L or RGB, transparency laid over black."""
+    """Return `image` in mode L or RGB, composited over black."""
     from PIL import Image
 
     if image.mode == "F":
-        raise NarrowsError("an image of mode F (floats) has no range of its own; pass an array instead")
+        raise NarrowsError("an image of mode F (floats) has no defined range; pass an array instead")
     if image.mode.startswith("I"):
         values = np.asarray(image).astype(np.int64)
         if values.min() < 0 or values.max() > 65535:
@@ -353,24 +331,6 @@ def _recall(file_name: str) -> tuple[tuple[int, int, int], list[str]] | None:
         return None
 
 
-def _remember(file_name: str, row: tuple[int, int, int], skipped: list[str]) -> None:
-    with contextlib.suppress(OSError):
-        write_atomic(cache_folder() / f"{file_name}.json", json.dumps({"row": row, "skipped": skipped}))
-
-
-def _shape(array: np.ndarray) -> tuple[int, ...]:
-    return (array.shape[3], *array.shape[1:3])
-
-
-def _broken(pictures: Pictures, number: int, reason: str) -> NarrowsError:
-    remedy = pictures.remedy
-    return OptionError(f"{pictures.name(number)} is a broken image ({reason})", remedy + pictures.option, remedy)
-
-
-def _all_broken(pictures: Pictures) -> NarrowsError:
-    return NarrowsError(f"{pictures.where}: all {pictures.count:,} images are broken; give others")
-
-
 def _printable(text: str) -> str:
-    """Keep odd file names on one line."""
+    """Return the text on one line, with unprintable characters escaped."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -1,29 +1,28 @@
 """Tables: CSV and Parquet files whose columns are numbers, read with pyarrow into one array (rows, columns).
 
-Whole numbers, floats, decimals and true / false are numbers. Text, dates and lists are not, and a missing value (an
-empty field, null, NA, NaN, an infinity) has no place in a vector: both are refused with the column's name and the
-row, counted from 1 below the header. The array is float32 where every column fits that exactly (bool, floats of up
-to 32 bits, integers of up to 16), else float64, as for all numbers in a CSV file.
+Whole numbers, floats, decimals and true / false are numbers. Text, dates and lists are not, and a vector cannot hold a
+missing value (an empty field, null, NA, NaN, an infinity): both raise an error that names the column and the row,
+counted from 1 below the header. The array is float32 if every column fits into it exactly (bool, floats of up to 32
+bits, integers of up to 16), else float64, as for all numbers in a CSV file.
 
-Both kinds (table_files.py) are streamed, some rows at a time, so memory holds little more than the array (origin.py).
+Both kinds of files (csv.py, parquet.py) are streamed, some rows at a time, so memory holds little more than the array.
 """
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from narrows._util.errors import NarrowsError, OptionError, did_you_mean, setting
+from narrows._util.progress import Progress, silent
+from narrows.data.cache import converted_array, file_digest
 from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples
-from narrows.data.own.origin import file_digest, held
-from narrows.data.own.table_files import Csv, Parquet, Table, is_number, listed, no_rows, text_error
-from narrows.data.progress import Progress, silent
-from narrows.errors import NarrowsError
+from narrows.data.readers.shared import LISTED, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,12 +30,67 @@ if TYPE_CHECKING:
 _LARGEST = 1e100  # columns are standardised in double precision before anything else
 
 
+class Table(Protocol):
+    """A file of columns, some of which are numbers."""
+
+    path: Path
+    names: list[str]
+    types: list["pa.DataType"]
+    count: int | None  # rows, if the file states it
+    remark: str  # how the file was understood, for the user
+
+    def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:
+        """Yield the columns at `places`, in that order, some rows at a time."""
+        ...
+
+    def example(self, place: int) -> tuple[int, str]:
+        """Return the row and the text of a value in this column that is not a number."""
+        ...
+
+
+def is_number(kind: "pa.DataType") -> bool:
+    """Return whether values of this type are numbers."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    return any(test(kind) for test in tests)
+
+
+def text_error(table: Table, place: int, row: int, value: str) -> NarrowsError:
+    """Return the error for a column that holds something other than numbers."""
+    kind = str(table.types[place])
+    kind = (
+        "text" if kind in ("string", "large_string", "string_view", "binary") or is_number(table.types[place]) else kind
+    )
+    numbers = [name for i, name in enumerate(table.names) if i != place and is_number(table.types[i])]
+    if numbers:
+        more = f" (the first {LISTED} of {len(numbers)} columns of numbers)" if len(numbers) > LISTED else ""
+        advice = f"keep only columns of numbers, with {setting('columns', ','.join(numbers[:LISTED]))}{more}"
+        otherwise = "write the columns of numbers to another file"
+    else:
+        advice = otherwise = "no other column holds numbers either; encode them as numbers"
+    if re.fullmatch(r"[-+]?[\d.]+,\d+", value):
+        advice, otherwise = (f"write decimals with a point, or {remedy}" for remedy in (advice, otherwise))
+    shown = repr(value if len(value) <= 40 else value[:37] + "...")
+    problem = f"{table.path}: column {table.names[place]!r} holds {kind}, not numbers ({shown} in row {row})"
+    return OptionError(problem, advice, otherwise)
+
+
+def no_rows(path: Path) -> NarrowsError:
+    """Return the error for an empty table."""
+    return NarrowsError(f"{path} holds no rows of values; check how it was written")
+
+
 def load_table(path: Path, columns: Sequence[str] | None = None, progress: Progress = silent) -> Data:
-    """Return the table at `path` (.csv, .tsv, either with .gz, or .parquet), or these columns of it in this order."""
+    """Return the table at `path` (.csv, .tsv, either with .gz, or .parquet), or some of its columns in this order."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
         raise NarrowsError("reading CSV and Parquet files needs pyarrow: pip install 'narrows[tables]'") from None
+    from narrows.data.readers.csv import Csv
+    from narrows.data.readers.parquet import Parquet
+
     table: Table = Parquet(path) if path.suffix.lower() in (".parquet", ".pq") else Csv(path)
     places = _chosen(table, columns)
     for place in places:
@@ -45,16 +99,16 @@ def load_table(path: Path, columns: Sequence[str] | None = None, progress: Progr
     dtype = np.dtype(np.float32 if all(_fits_float32(table.types[place]) for place in places) else np.float64)
     names = tuple(table.names[place] for place in places)
     rows = partial(_rows, table, places, dtype, progress)
-    array, where = held(f"table-{file_digest(path, names)}.npy", (len(names),), dtype, rows, table.count)
+    array, where = converted_array(f"table-{file_digest(path, names)}.npy", (len(names),), dtype, rows, table.count)
     if not len(array):
         raise no_rows(path)
     note = f"{len(array)} rows of {len(names)} columns read from {path}{where}{table.remark}"
     name = re.sub(r"\.(csv|tsv)$", "", path.stem, flags=re.I)
-    return Data(name, ArrayExamples(array, (len(names),), 1.0), "any", note=note, columns=names)
+    return Data(name, ArrayExamples(array), "any", note=note, columns=names)
 
 
 def _chosen(table: Table, columns: Sequence[str] | None) -> list[int]:
-    """Return the places of the columns asked for."""
+    """Return the positions of the chosen columns."""
     if columns is None:
         columns = [name for name in table.names if not re.fullmatch(r"__index_level_\d+__", name)]  # pandas' row labels
     if not columns:
@@ -63,11 +117,12 @@ def _chosen(table: Table, columns: Sequence[str] | None) -> list[int]:
     times, asked = Counter(table.names), Counter(columns)
     for name in asked:
         if name not in places:
-            near = difflib.get_close_matches(name, table.names, n=1)
-            hint = f"did you mean {near[0]!r}? its columns" if near else "its columns"
-            raise NarrowsError(f"{table.path} has no column {name!r}; {hint}: {listed(table.names)}")
+            hint = did_you_mean(name, table.names)
+            raise NarrowsError(f"{table.path} has no column {name!r}; its columns: {listed(table.names)}{hint}")
         if times[name] > 1:
-            raise NarrowsError(f"{table.path} has {times[name]} columns called {name!r}; give each a name of its own")
+            raise NarrowsError(
+                f"{table.path} has {times[name]} columns called {name!r}; give each column a different name"
+            )
         if asked[name] > 1:
             raise NarrowsError(f"{table.path}: column {name!r} is chosen twice; name it once")
     return [places[name] for name in columns]
@@ -81,7 +136,7 @@ def _fits_float32(kind: "pa.DataType") -> bool:
 
 
 def _rows(table: Table, places: Sequence[int], dtype: np.dtype, progress: Progress) -> Iterator[np.ndarray]:
-    """Yield the rows as arrays; refuse missing and huge values, at the end, when their number is known."""
+    """Yield the rows as arrays; raise for missing or huge values at the end, when their number is known."""
     names = [table.names[place] for place in places]
     missing, first = np.zeros((2, len(names)), np.int64)
     low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
@@ -101,8 +156,8 @@ def _rows(table: Table, places: Sequence[int], dtype: np.dtype, progress: Progre
         at = int(np.flatnonzero(missing)[0])
         columns = np.count_nonzero(missing)
         raise NarrowsError(
-            f"{table.path}: column {names[at]!r} misses {missing[at]} of {seen} values (empty, NaN or infinite), "
-            f"first in row {first[at]}{f' ({columns} columns miss some)' if columns > 1 else ''}; "
+            f"{table.path}: column {names[at]!r} lacks {missing[at]} of {seen} values (empty, NaN or infinite), "
+            f"first in row {first[at]}{f' ({columns} columns lack some)' if columns > 1 else ''}; "
             "fill them in, or leave out those rows or columns"
         )
     huge = np.flatnonzero(np.maximum(-low, high) > _LARGEST)

@@ -1,13 +1,10 @@
 /* The explorer's page: sliders to codes, codes to pictures.
 
-   Every question is a POST to this page's own address (answers.py says what may be asked). While one decoding is under
-   way the newest position of the sliders waits and all older ones are forgotten, so that dragging never lags behind. */
-"use strict";
+   Every request is a POST to this page's own address (handlers.py). While one decoding is under way, the newest position
+   of the sliders waits and older ones are dropped, so that dragging never lags behind. */
 (() => {
-  const $ = (id) => document.getElementById(id);
   const facts = JSON.parse($("facts").textContent);
   const state = { model: 0, about: facts.first, code: [], off: new Set(), input: null, home: null, other: null, far: null };
-  const { number, make, drawVector } = showing;
 
   const say = (text) => {
     $("message").textContent = text;
@@ -17,10 +14,10 @@
     if (error instanceof Outdated) return;
     if (!error.gone) return say(error.message);
     const key = ["input", "other"].find((one) => state[one] === error.gone);
-    if (!key) return; // it was told, or another was chosen meanwhile
+    if (!key) return; // the reader knows, or chose another meanwhile
     forget(key);
     const which = key === "input" ? "first" : "second";
-    say(`The ${which} input is gone: of uploads the ${facts.kept} used last are kept. Choose another.`);
+    say(`The ${which} input is gone: only the ${facts.kept} uploads used last are kept. Choose another.`);
   };
 
   async function post(name, body, type) {
@@ -29,7 +26,7 @@
       const response = await fetch(name, { method: "POST", headers: { "Content-Type": type }, body });
       answer = await response.json();
     } catch {
-      throw new Error("No answer. Is `narrows explore` still running?");
+      throw new Error("There is no answer. Is `narrows explore` still running?");
     }
     if (answer.error && typeof answer.error === "string") throw Object.assign(new Error(answer.error), { gone: answer.gone });
     return answer;
@@ -42,7 +39,7 @@
     return answer;
   };
 
-  /* One at a time; of those that wait only the newest is done. */
+  /* Run one at a time; of those that wait, only the newest runs. */
   const latest = (work) => {
     let busy = false, waiting = null;
     return async (...words) => {
@@ -57,14 +54,6 @@
       busy = false;
     };
   };
-  const guarded = (work) => async (...words) => {
-    try {
-      say("");
-      await work(...words);
-    } catch (error) {
-      complain(error);
-    }
-  };
 
   function picture(image, source, about) {
     image.hidden = !source;
@@ -74,7 +63,7 @@
   const shown = (key) => $(key).querySelector("img");
 
   const vector = { input: null, decoded: null };
-  const decode = latest(async (started) => {
+  const decode = latest(async () => {
     const answer = await ask("decode", { code: state.code, input: state.input });
     if (facts.image) {
       const image = shown("decoded");
@@ -86,11 +75,7 @@
       drawVector(facts, vector);
     }
     $("one").textContent = number(answer.error);
-    $("one-word").textContent = state.home ? `${number(state.home.error)} from its own code` : "choose an input";
-    if (started) {
-      performance.clearMeasures("shown");
-      performance.measure("shown", { start: started, end: performance.now() });
-    }
+    $("one-note").textContent = state.home ? `${number(state.home.error)} from its own code` : "choose an input";
     document.documentElement.classList.add("ready");
   });
 
@@ -99,7 +84,7 @@
     const answer = await ask("check", {}), { tau, mean, checked } = state.about;
     const bound = tau === null ? "" : `; τ is ${number(tau, 6)}`;
     $("many").textContent = number(answer.mean);
-    $("many-word").textContent =
+    $("many-note").textContent =
       (state.off.size ? `${number(mean)} with all dimensions` : `${checked} of them, all dimensions on`) + bound;
   });
 
@@ -107,7 +92,7 @@
   function buildSliders() {
     const list = $("sliders");
     list.replaceChildren();
-    if (!state.about.sliders.length) make("li", list, "No dimension is left: everything is decoded to the same.");
+    if (!state.about.sliders.length) make("li", list, "No dimension is left: every input decodes to the same output.");
     state.about.sliders.forEach((one, i) => {
       const item = make("li", list), name = `Dimension ${i + 1}`;
       make("input", item, "", { type: "checkbox", checked: "", id: `on-${i}`, "aria-label": `${name} on`, autocomplete: "off" });
@@ -118,10 +103,9 @@
       make("output", row, "", { for: `z-${i}`, id: `value-${i}` });
       range(i, one.start);
       $(`z-${i}`).addEventListener("input", (event) => {
-        const started = performance.now();
         state.code[i] = +event.target.value;
         $(`value-${i}`).textContent = state.code[i].toFixed(2);
-        decode(started);
+        decode();
       });
       $(`z-${i}`).addEventListener("keydown", (event) => {
         const sign = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 }[event.key];
@@ -134,7 +118,7 @@
       $(`on-${i}`).addEventListener("change", (event) => toggle(i, event.target.checked));
     });
   }
-  /* An input's code may lie beyond the percentiles: the slider grows. */
+  /* An input's code may lie beyond the percentiles; then the slider grows. */
   function range(i, value) {
     const { low, high } = state.about.sliders[i], slider = $(`z-${i}`), least = high > low ? 0 : 1;
     slider.min = Math.min(low - least, value);
@@ -153,9 +137,9 @@
     check();
     strip();
   }
-  function setCode(code, started) {
+  function setCode(code) {
     code.forEach((value, i) => range(i, value));
-    decode(started);
+    decode();
   }
 
   /* Inputs */
@@ -163,8 +147,8 @@
     const [kind, place] = name.split("-");
     return kind === "test" ? `Test input ${(+place + 1).toLocaleString("en")} of ${facts.inputs.toLocaleString("en")}` : null;
   };
-  async function choose(key, name, told) {
-    const answer = await ask("input", { input: name }), about = told || title(name) || $(`${key}-title`).textContent;
+  async function choose(key, name, changes) {
+    const answer = await ask("input", { input: name }), about = changes || title(name) || $(`${key}-title`).textContent;
     state[key] = name;
     $(`${key}-title`).textContent = about;
     if (facts.image) picture(shown(key), answer.picture, about);
@@ -178,7 +162,7 @@
     }
     joined();
   }
-  /* An upload that the server has forgotten. What the sliders say stays. */
+  /* An upload that the server no longer has. The sliders stay as they are. */
   function forget(key) {
     Object.assign(state, key === "input" ? { input: null, home: null } : { other: null, far: null });
     $(`${key}-title`).textContent = key === "input" ? "No input is chosen." : "No second input is chosen.";
@@ -187,16 +171,16 @@
     decode();
   }
 
-  /* The way from the first input's code to the second one's. The slider and what is shown go together: a new first input
+  /* The way from the first input's code to the second one's. The slider and the code move together: a new first input
      takes both to the start, a new second one leaves the slider and moves the code. */
   function joined() {
     if ($("way")) $("way").disabled = !(state.home && state.far);
     strip();
   }
-  function walk(started) {
+  function walk() {
     const at = +$("way").value;
     $("way-value").textContent = `${Math.round(100 * at)}%`;
-    if (state.home && state.far) setCode(state.home.code.map((value, i) => (1 - at) * value + at * state.far.code[i]), started);
+    if (state.home && state.far) setCode(state.home.code.map((value, i) => (1 - at) * value + at * state.far.code[i]));
   }
   function goHome() {
     if ($("way")) {
@@ -216,22 +200,24 @@
     if (which === "random") return `test-${Math.floor(Math.random() * facts.inputs)}`;
     return `test-${(now + (which === "next" ? 1 : facts.inputs - 1)) % facts.inputs}`;
   }
-  const chosen = { input: latest(guarded((name) => choose("input", name))), other: latest(guarded((name) => choose("other", name))) };
+  const chooser = (key) => latest((name) => (say(""), choose(key, name)));
+  const chosen = { input: chooser("input"), other: chooser("other") };
   for (const button of document.querySelectorAll("[data-choose]")) {
     const { choose: key, which } = button.dataset;
     button.addEventListener("click", () => chosen[key](neighbour(key, which)));
   }
   for (const field of document.querySelectorAll("[data-upload]"))
-    field.addEventListener("change", guarded(async () => {
+    field.addEventListener("change", latest(async () => {
+      say("");
       const [file] = field.files, key = field.dataset.upload;
       if (!file) return;
       try {
         if (file.size > facts.most) {
           const [size, most] = [file.size, facts.most].map((bytes) => bytes.toLocaleString("en"));
-          throw new Error(`${file.name} has ${size} bytes; at most ${most} are taken: make it smaller`);
+          throw new Error(`${file.name} has ${size} bytes; the limit is ${most}: make it smaller`);
         }
         const made = await post("upload", file, "application/octet-stream");
-        await choose(key, made.input, `${file.name}: ${made.told}`);
+        await choose(key, made.input, `${file.name}: ${made.changes}`);
       } finally {
         field.value = ""; // the same file may be chosen again
       }
@@ -242,13 +228,13 @@
   $("all-on").addEventListener("click", () => {
     for (const i of [...state.off]) toggle(i, true);
   });
-  if ($("way")) $("way").addEventListener("input", () => walk(performance.now()));
+  if ($("way")) $("way").addEventListener("input", walk);
 
   function describe() {
     $("headline").textContent = state.about.headline;
     if ($("tau")) {
-      const tau = facts.taus[state.model], count = state.about.sliders.length;
-      const text = `${number(tau, 6)}: ${count} dimension${count === 1 ? "" : "s"}`;
+      const count = state.about.sliders.length;
+      const text = `${number(state.about.tau, 6)}: ${count} dimension${count === 1 ? "" : "s"}`;
       $("tau-value").textContent = text;
       $("tau").setAttribute("aria-valuetext", text);
     }

@@ -1,11 +1,11 @@
-/* A run at work: the page loads itself again every data-refresh seconds, which keeps the place it is scrolled to; the
-   part that is zoomed into is kept here. Nothing happens while a mouse button is down or nobody sees the page. When
-   the page is older than data-silence seconds it says so: its run was stopped, or goes on without this page.
+/* A run that is training: the page reloads itself every data-refresh seconds. The browser keeps the scroll position, and
+   this script the zoom. Nothing happens while a mouse button is down or the page is hidden. A page that is older than
+   data-silence seconds says so: its run was stopped, or continues without this page.
 
-   The final report has none of this, so that a page that was left open ends as the report. */
+   The final report does not contain this script, so a page that was left open ends as the report. */
 "use strict";
 (() => {
-  const { refresh, written, silence } = document.documentElement.dataset;
+  const root = document.documentElement.dataset;
   const [chart] = window.narrowsCharts || [];
   const key = `narrows zoom ${location.pathname}`;
   const store = (act) => { try { return act(window.sessionStorage); } catch { return null; } };
@@ -15,7 +15,7 @@
   const keep = () => {
     const [low, high] = chart ? chart.view : [], all = chart ? chart.whole : [];
     const zoomed = chart && (low !== all[0] || high !== all[1]);
-    // a view up to the last batch goes on to the last batch of the next page
+    // a view that ends at the last batch follows it to the next page
     store((storage) => storage.setItem(key, JSON.stringify(zoomed ? [low, high === all[1] ? null : high] : null)));
   };
 
@@ -25,13 +25,13 @@
 
   const badge = document.querySelector(".badge.live"), started = Date.now();
   const tick = () => {
-    const age = Date.now() / 1000 - written;
-    if (age > silence) {
+    const age = Date.now() / 1000 - root.written;
+    if (age > root.silence) {
       badge.textContent = `No news for ${age < 120 ? `${Math.round(age)} s` : `${Math.round(age / 60)} min`}`;
       badge.className = "badge open";
       document.querySelector(".silent").hidden = false;
     }
-    if (Date.now() - started < 1000 * refresh || held || document.hidden) return;
+    if (Date.now() - started < 1000 * root.refresh || held || document.hidden) return;
     keep();
     location.reload();
   };

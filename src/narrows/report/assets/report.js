@@ -1,35 +1,21 @@
 /* The report's charts: SVG drawn from the JSON in the page. Nothing is loaded; without this script the page still reads.
 
-   Each figure of class "chart" names, in data-chart, the element whose JSON it is drawn from:
-
-     kind     "lines", "bars" (a histogram: edges and counts) or "gates" (one line a gate)
-     x, y     {label, min, max, log, percent, whole}
-     series   [{name, x, y, colour, dash, step, marks, hollow, notes, links}]
-     rules    [{axis, at, name, colour, dash}]: lines across the chart
-     group    charts of one group share their zoom and their cursor
-
-   Dragging zooms into a part of the x axis, a double click, Escape or 0 shows all of it again. With the keyboard the
-   arrows move the cursor, + and - zoom. */
+   Each figure of class "chart" names, in data-chart, the element with its specification as JSON (figures/specification.py).
+   Dragging zooms into a part of the x axis; a double click, Escape or 0 zooms out. On the keyboard the arrows move the
+   cursor, + and - zoom. */
 "use strict";
 (() => {
-  const SVG = "http://www.w3.org/2000/svg";
   const MARGIN = { top: 10, right: 14, bottom: 40, left: 58 };
   const groups = {};
 
-  const draw = (name, attributes, parent, text) => {
-    const node = document.createElementNS(SVG, name);
+  const maker = (namespace) => (name, attributes, parent, text = "") => {
+    const node = document.createElementNS(namespace, name);
     for (const key in attributes) node.setAttribute(key, attributes[key]);
-    if (text !== undefined) node.textContent = text;
-    if (parent) parent.appendChild(node);
+    node.textContent = text;
+    parent.appendChild(node);
     return node;
   };
-  const make = (name, className, parent, text) => {
-    const node = document.createElement(name);
-    if (className) node.className = className;
-    if (text !== undefined) node.textContent = text;
-    if (parent) parent.appendChild(node);
-    return node;
-  };
+  const draw = maker("http://www.w3.org/2000/svg"), make = maker("http://www.w3.org/1999/xhtml");
 
   const format = (value, axis) => {
     if (value === null || value === undefined) return "–";
@@ -57,18 +43,10 @@
     return found;
   };
 
+  const atOrBefore = (xs, x) => Math.max(0, xs.findLastIndex((one) => one <= x));
   const nearest = (xs, x) => {
-    let low = 0, high = xs.length - 1;
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (xs[middle] <= x) low = middle; else high = middle;
-    }
-    return Math.abs(xs[high] - x) < Math.abs(xs[low] - x) ? high : low;
-  };
-  const atOrBefore = (xs, x) => {
-    let found = 0;
-    while (found + 1 < xs.length && xs[found + 1] <= x) found++;
-    return found;
+    const before = atOrBefore(xs, x);
+    return xs[before + 1] - x < x - xs[before] ? before + 1 : before;
   };
 
   class Chart {
@@ -78,16 +56,12 @@
       this.view = [...this.whole];
       this.peers = spec.group ? (groups[spec.group] = groups[spec.group] || []) : [];
       this.peers.push(this);
-      const holder = make("div", "plot", figure);
+      const holder = make("div", { class: "plot" }, figure);
       this.svg = draw("svg", { role: "img", tabindex: 0, "aria-label": `${spec.about} ${HELP}` }, holder);
-      this.tip = make("div", "tip", holder);
-      this.tip.setAttribute("role", "status");
-      this.tip.hidden = true;
-      this.button = make("button", "reset", holder, "Show all");
-      this.button.type = "button";
-      this.button.hidden = true;
+      this.tip = make("div", { class: "tip", role: "status", hidden: "" }, holder);
+      this.button = make("button", { class: "reset", type: "button", hidden: "" }, holder, "Show all");
       this.button.addEventListener("click", () => this.zoom(this.whole));
-      if (spec.legend !== false) this.legend();
+      this.legend();
       this.listen();
       new ResizeObserver(() => this.render()).observe(holder);
       this.render();
@@ -96,9 +70,9 @@
     legend() {
       const named = [...(this.spec.series || []), ...(this.spec.rules || [])].filter((one) => one.name);
       if (!named.length) return;
-      const list = make("ul", "legend", this.figure);
+      const list = make("ul", { class: "legend" }, this.figure);
       for (const one of named) {
-        const item = make("li", "", list);
+        const item = make("li", {}, list);
         const key = draw("svg", { width: 22, height: 10, "aria-hidden": "true" }, item);
         draw("line", { x1: 1, x2: 21, y1: 5, y2: 5, class: `line c${one.colour}${one.dash ? " dash" : ""}` }, key);
         item.append(one.name);
@@ -106,8 +80,8 @@
     }
 
     vertical() {
-      const { y, series, kind, counts, rows, rules } = this.spec;
-      if (kind === "gates") return [0, rows.length];
+      const { y, series, kind, counts, rules } = this.spec;
+      if (kind === "gates") return [0, this.spec.gates.length];
       if (kind === "bars") return [0, 1.08 * Math.max(...counts, 1)];
       const zoomed = this.view[0] !== this.whole[0] || this.view[1] !== this.whole[1];
       if (!zoomed || y.fixed) return [y.min, y.max];
@@ -130,9 +104,9 @@
       const { spec, svg } = this;
       const width = Math.max(220, svg.parentNode.clientWidth);
       const gates = spec.kind === "gates";
-      const rowHeight = gates ? (spec.rows.length > 48 ? Math.max(2, 640 / spec.rows.length) : 17) : 0;
-      const height = gates ? spec.rows.length * rowHeight + MARGIN.top + MARGIN.bottom : spec.height || 220;
-      const left = spec.left || MARGIN.left;
+      const rowHeight = gates ? (spec.gates.length > 48 ? Math.max(2, 640 / spec.gates.length) : 17) : 0;
+      const height = gates ? spec.gates.length * rowHeight + MARGIN.top + MARGIN.bottom : spec.height || 220;
+      const left = gates ? 78 : MARGIN.left;
       Object.assign(this, { width, height, left, rowHeight });
       svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
       svg.replaceChildren();
@@ -219,27 +193,26 @@
       const { edges, counts, over } = this.spec;
       counts.forEach((count, i) => {
         const left = this.sx(edges[i]), right = this.sx(edges[i + 1]), top = this.sy(count);
-        const beyond = over !== null && edges[i] >= over - 1e-12;
+        const beyond = edges[i] >= over - 1e-12;
         const box = { x: left + 0.5, width: Math.max(0.5, right - left - 1), y: top, height: Math.max(0, bottom - top) };
         draw("rect", { ...box, class: `bar ${beyond ? "c1" : "c0"}` }, this.body);
       });
     }
 
     gates(inner) {
-      const { rows } = this.spec;
       const stroke = Math.max(1.2, Math.min(5, this.rowHeight * 0.45));
-      rows.forEach((row, i) => {
+      this.spec.gates.forEach((row, i) => {
         const y = MARGIN.top + (i + 0.5) * this.rowHeight;
         if (this.rowHeight >= 12) {
-          const text = { x: inner[0] - 7, y: y + 4, "text-anchor": "end", class: row.kept ? "kept" : "" };
+          const text = { x: inner[0] - 7, y: y + 4, "text-anchor": "end", class: row.open ? "kept" : "" };
           draw("text", text, this.svg, row.name);
         }
         for (const [from, to] of row.spans) {
           const ends = { x1: this.sx(from), x2: this.sx(to), y1: y, y2: y, "stroke-width": stroke };
-          draw("line", { ...ends, class: `gate ${row.kept ? "c0" : "c6"}` }, this.body);
+          draw("line", { ...ends, class: `gate ${row.open ? "c0" : "c6"}` }, this.body);
         }
         if (this.rowHeight < 6) return;
-        for (const [at, kind] of row.marks) {
+        for (const [at, kind] of row.changes) {
           const x = this.sx(at), r = 3.6;
           if (kind === "closed") draw("path", { d: `M${x - r},${y - r}L${x + r},${y + r}M${x - r},${y + r}L${x + r},${y - r}`, class: "cross c1" }, this.body);
           else draw("circle", { cx: x, cy: y, r, class: "mark hollow c2" }, this.body);
@@ -258,12 +231,12 @@
         at = (spec.edges[i] + spec.edges[i + 1]) / 2;
         facts.push(["", `${format(spec.edges[i])} to ${format(spec.edges[i + 1])}`], ["inputs", format(spec.counts[i])]);
       } else if (spec.kind === "gates") {
-        const row = spec.rows[Math.max(0, Math.min(spec.rows.length - 1, Math.floor((py - MARGIN.top) / this.rowHeight)))];
-        const open = spec.rows.filter((one) => one.spans.some(([from, to]) => x >= from && x <= to)).length;
+        const row = spec.gates[Math.max(0, Math.min(spec.gates.length - 1, Math.floor((py - MARGIN.top) / this.rowHeight)))];
+        const open = spec.gates.filter((one) => one.spans.some(([from, to]) => x >= from && x <= to)).length;
         facts.push([spec.x.label, format(Math.round(x))], ["open gates", format(open)]);
         if (py !== null) {
           facts.push([row.name, row.spans.some(([from, to]) => x >= from && x <= to) ? "open" : "closed"]);
-          for (const [when, kind] of row.marks) facts.push([kind, format(when)]);
+          for (const [when, kind] of row.changes) facts.push([kind, format(when)]);
         }
       } else {
         const longest = spec.series.reduce((a, b) => (b.x.length > a.x.length ? b : a));
@@ -290,9 +263,9 @@
       if (quiet) return;
       this.tip.replaceChildren();
       for (const [name, value] of facts) {
-        const line = make("div", "", this.tip);
-        if (name) make("span", "", line, name);
-        make("b", "", line, value);
+        const line = make("div", {}, this.tip);
+        if (name) make("span", {}, line, name);
+        make("b", {}, line, value);
       }
       const scale = this.svg.clientWidth / this.width;
       const room = this.svg.clientWidth - this.tip.offsetWidth - 4;
@@ -302,7 +275,7 @@
     }
 
     hide() {
-      for (const chart of new Set([this, ...this.peers])) {
+      for (const chart of this.peers) {
         chart.tip.hidden = true;
         chart.cursor.setAttribute("visibility", "hidden");
         chart.dots.replaceChildren();
@@ -311,7 +284,7 @@
 
     zoom([from, to]) {
       if (to - from < (this.whole[1] - this.whole[0]) * 1e-4) return;
-      for (const chart of new Set([this, ...this.peers])) {
+      for (const chart of this.peers) {
         const [low, high] = chart.whole;
         chart.view = from <= this.whole[0] && to >= this.whole[1] ? [low, high] : [Math.max(low, from), Math.min(high, to)];
         if (chart.view[0] >= chart.view[1]) chart.view = [low, high];

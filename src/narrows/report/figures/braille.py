@@ -1,55 +1,46 @@
-"""Curves as characters: braille, eight dots to a character, or plain points where a terminal has no braille.
+"""Curves as characters: braille, with eight dots per character, or plain points where a terminal has no braille.
 
 A frame of characters is a grid of dots. Each curve is followed from point to point, straight or as a staircase, and
-leaves the dots it passes; what lies outside the frame is cut off. A character shows the dots of all curves and belongs
-to the one that was drawn last. Nothing here knows about terminals or colours: the result is plain characters.
+sets the dots that it passes; what lies outside the frame is cut off. A character shows the dots of all curves and
+belongs to the curve drawn last. This module knows nothing about terminals and colours: it returns plain characters.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from narrows.report.figures.specification import Series
+
 BRAILLE = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot, by row and column, above the empty pattern U+2800."""
 POINTS = " '.:"
-"""Without braille: nothing, a dot above, a dot below, both."""
+"""Without braille: no dot, the upper one, the lower one, both."""
 DASH = 4
-"""Every so many dots a dashed curve goes on; half of them are drawn."""
+"""The period of a dashed curve in dots, of which the first half are set."""
 Cell = tuple[str, int]
-"""A character, and which curve it belongs to; -1 for none."""
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Points from left to right; what is no number is a gap."""
-
-    x: Sequence[float]
-    y: Sequence[float]
-    step: bool = False
-    """A staircase: each value holds until the next point."""
-    dash: bool = False
+"""A character and the number of the curve it belongs to; -1 for none."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Which part of the plane is shown, on how many characters."""
+    """The part of the plane that is shown, and the characters it is shown on."""
 
     width: int
     height: int
     x: tuple[float, float]
     y: tuple[float, float]
     log: bool = False
-    """A logarithmic y axis."""
+    """Whether the y axis is logarithmic."""
     braille: bool = True
 
     @property
     def across(self) -> int:
-        """Dots in a row."""
+        """The number of dots per row."""
         return self.width * (2 if self.braille else 1)
 
     @property
     def down(self) -> int:
-        """Dots in a column."""
+        """The number of dots per column."""
         return self.height * (4 if self.braille else 2)
 
     def column(self, x: float) -> int:
@@ -58,13 +49,13 @@ class Frame:
         return round((x - low) / ((high - low) or 1.0) * (self.across - 1))
 
     def row(self, y: float) -> int:
-        """Return the dot's row, counted from the top; outside the frame if y is."""
+        """Return the dot's row, counted from the top; it is outside the frame if y is."""
         low, high = (math.log(bound) for bound in self.y) if self.log else self.y
         value = math.log(y) if self.log else y
         return round((high - value) / ((high - low) or 1.0) * (self.down - 1))
 
 
-def draw(curves: Sequence[Curve], frame: Frame) -> list[list[Cell]]:
+def draw(curves: Sequence[Series], frame: Frame) -> list[list[Cell]]:
     """Return the frame's lines of characters, the top one first."""
     bits = [[0] * frame.width for _ in range(frame.height)]
     owner = [[-1] * frame.width for _ in range(frame.height)]
@@ -84,18 +75,13 @@ def draw(curves: Sequence[Curve], frame: Frame) -> list[list[Cell]]:
     ]
 
 
-def text(lines: Sequence[Sequence[Cell]]) -> str:
-    """Return the characters alone."""
-    return "\n".join("".join(character for character, _ in line) for line in lines)
-
-
 def _character(bits: int, braille: bool) -> str:
     if not braille:
         return POINTS[bits]
     return chr(0x2800 + bits) if bits else " "
 
 
-def _passed(curve: Curve, frame: Frame) -> Iterator[tuple[int, int]]:
+def _passed(curve: Series, frame: Frame) -> Iterator[tuple[int, int]]:
     """Yield the dots that a curve passes, as (column, row)."""
     before: tuple[int, int] | None = None
     for x, y in zip(curve.x, curve.y, strict=True):
@@ -126,6 +112,6 @@ def _straight(before: tuple[int, int], here: tuple[int, int], frame: Frame) -> I
 
 
 def _upright(column: int, one: int, other: int, frame: Frame) -> Iterator[tuple[int, int]]:
-    """Yield the dots of a column between two rows, as far as they are inside the frame."""
+    """Yield the dots of a column between two rows, those inside the frame."""
     low, high = min(one, other), max(one, other)
     yield from ((column, row) for row in range(max(low, 0), min(high, frame.down - 1) + 1))

@@ -1,0 +1,132 @@
+"""encode, decode, reconstruct, sample, export: a trained model in use."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from narrows._util.errors import NarrowsError, setting
+from narrows._util.progress import Progress
+from narrows.cli.app import app
+
+if TYPE_CHECKING:
+    from narrows.inference.trained import Trained
+
+Run = Annotated[Path, Parameter(help="A run's folder, or a model file.")]
+Source = Annotated[str | None, Parameter(help="As for `narrows train`; by default the run's training data.")]
+Out = Annotated[Path, Parameter(name=["--out", "-o"], help="The .npy file to write.")]
+OutFolder = Annotated[Path, Parameter(name=["--out", "-o"], help="A new or empty folder.")]
+
+
+@app.command
+def encode(run: Run, data: Source = None, /, *, out: Out) -> int:
+    """Write the codes of data, (N, dimensions), into a .npy file."""
+    from narrows.inference import stream, trained
+
+    with _opened(run, out) as (model, progress):
+        read = trained.open_data(model, data, progress)
+        shape = stream.write(out, stream.encode(model, read, progress))
+    print(f"{shape[0]:,} codes of {shape[1]} numbers: {out}")
+    return 0
+
+
+@app.command
+def decode(run: Run, codes: Path, /, *, out: Out) -> int:
+    """Write the examples that codes are decoded to into a .npy file.
+
+    Parameters
+    ----------
+    codes
+        A .npy file, (N, dimensions), as `narrows encode` writes it.
+    """
+    from narrows.inference import stream
+
+    with _opened(run, out) as (model, progress):
+        shape = stream.write(out, stream.decode(model, stream.read_codes(codes), progress))
+    print(f"{shape[0]:,} examples of {'x'.join(map(str, shape[1:]))}: {out}")
+    return 0
+
+
+@app.command
+def reconstruct(run: Run, data: Source = None, /, *, out: Out) -> int:
+    """Write reconstructions of data into a .npy file, and print their mean error."""
+    from narrows.data.statistics import Moments
+    from narrows.inference import stream, trained
+
+    errors = Moments()
+    with _opened(run, out) as (model, progress):
+        read = trained.open_data(model, data, progress)
+        shape = stream.write(out, stream.reconstruct(model, read, progress, errors))
+    unit = ", in each column's standard deviation or range" if "units" in model.about else ""
+    promise = "" if model.tau is None else f" (tau {model.tau:g})"
+    print(f"{shape[0]:,} reconstructions: {out}")
+    print(f"mean {model.error_name} error per input, decoding the mean{unit}: {errors.mean:.4g}{promise}")
+    return 0
+
+
+@app.command
+def sample(
+    run: Run,
+    /,
+    *,
+    sampler: Literal["prior", "gaussian", "mixture"] = "prior",
+    components: int = 10,
+    count: int = 64,
+    seed: int = 0,
+    out: Out,
+) -> int:
+    """Write new examples into a .npy file.
+
+    Parameters
+    ----------
+    sampler
+        Where their codes come from: the prior N(0, 1), or a Gaussian or a mixture of Gaussians, fitted to the codes of
+        the run's training split (at most 20,000 of them). A model file alone has only the prior.
+    components
+        Components of the mixture.
+    count
+        How many examples.
+    seed
+        The same seed gives the same examples.
+    """
+    from narrows.inference import sampling, stream
+
+    if count < 1:
+        raise NarrowsError(f"{setting('count')} must be at least 1; it is {count}")
+    sampling.check_seed(seed)
+    with _opened(run, out) as (model, progress):
+        fitted = sampling.make_sampler(model, sampler, components, seed, progress)
+        shape = stream.write(out, stream.sample(model, count, seed, progress, fitted))
+    print(f"{shape[0]:,} samples of {'x'.join(map(str, shape[1:]))}: {out}")
+    return 0
+
+
+@app.command
+def export(run: Run, /, *, to: Literal["onnx", "torch", "safetensors"], out: OutFolder) -> int:
+    """Write the model for other programs: encoder and decoder, with the scaling inside, for batches of any size.
+
+    Parameters
+    ----------
+    to
+        onnx: encoder.onnx and decoder.onnx; torch: the same as programs for torch.export.load; safetensors: the model
+        file with its description beside it.
+    """
+    from narrows.inference.export import export
+    from narrows.inference.trained import open_trained
+
+    print(*export(open_trained(run), to, out), sep="\n")
+    return 0
+
+
+@contextmanager
+def _opened(run: Path, out: Path) -> "Iterator[tuple[Trained, Progress]]":
+    """Open the model and a display of progress; raise first if `out` cannot be written."""
+    from narrows.inference.stream import check_output
+    from narrows.inference.trained import open_trained
+    from narrows.report.live.display import show_loading
+
+    check_output(out, ".npy")
+    with show_loading() as progress:
+        yield open_trained(run), progress

@@ -1,0 +1,210 @@
+"""`load`: from what a user types to checked `Data`.
+
+==============================  ==========================================================================
+dsprites, mnist, ...            a named set (named/catalogue.py)
+my.npy                          an array, mapped from disk and not read (readers/archives.py)
+my.npz, my.npz::key             an array of an archive (readers/archives.py)
+my.csv, .tsv, .parquet          a table of numbers (readers/tables.py)
+my.h5, my.h5::group/key         a dataset of an HDF5 file (readers/hdf5.py)
+a folder                        all PNG, JPEG and WebP images in it (readers/images.py)
+hf:NAME, hf:NAME@CONFIG::COLUMN a set of the Hugging Face hub (readers/hub.py)
+==============================  ==========================================================================
+
+Pickled objects are never loaded, because a pickle from a stranger runs code.
+"""
+
+import contextlib
+import csv
+import difflib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Literal
+
+from narrows._util.errors import NarrowsError, setting
+from narrows._util.progress import Progress, silent
+from narrows.data.dataset import Data, Values
+from narrows.data.named.catalogue import SETS, Source, open_set
+from narrows.data.readers.archives import load_npy, load_npz
+from narrows.data.readers.hdf5 import load_hdf5
+from narrows.data.readers.hub import load_hub
+from narrows.data.readers.images import LARGEST, SMALLEST, load_images
+from narrows.data.readers.tables import load_table
+
+Kind = Literal["set", "hub", "folder", "npy", "npz", "table", "hdf5"]
+_TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
+ENDINGS: dict[str, Kind] = {
+    ".npy": "npy",
+    ".npz": "npz",
+    **dict.fromkeys(_TABLES, "table"),
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+}
+HUB = "hf:"
+_KINDS: dict[str, tuple[tuple[Kind, ...], str]] = {  # the kinds of data that an option is for, and their description
+    "source": (("set",), "sets that can be drawn (dsprites, shapes3d)"),
+    "image_size": (("folder", "hub"), "folders of images and hf: sets"),
+    "skip_broken": (("folder",), "folders of images"),
+    "columns": (("table",), "tables (.csv, .tsv, .parquet)"),
+}
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How data are read: the same settings for `load`, a training run, and everything that opens a run's data again."""
+
+    source: Source = "auto"
+    """Named sets that can be drawn: the official file, the drawn set, or whichever is available (auto)."""
+    image_size: str | int | tuple[int, int] | None = None
+    """Images: scale and crop each to 64, "48x64" or (48, 64), height x width."""
+    skip_broken: bool = False
+    """Folders of images: leave out files that cannot be read."""
+    columns: str | Sequence[str] | None = None
+    """Tables: the columns to take, a list or "a,b,c"; None for all."""
+    values: Values = "unit"
+    """unit: floats must lie in [0, 1]; any: any finite numbers."""
+
+    def given(self) -> list[str]:
+        """Return the names of the options that apply to some kinds of data only and are not at their defaults."""
+        return [f.name for f in fields(self) if f.name in _KINDS and getattr(self, f.name) != f.default]
+
+    def only_for(self, kind: Kind) -> "ReadOptions":
+        """Return these options with those that do not apply to `kind` at their defaults."""
+        defaults = ReadOptions()
+        return replace(
+            self, **{name: getattr(defaults, name) for name, (kinds, _) in _KINDS.items() if kind not in kinds}
+        )
+
+
+def load(
+    data: str | Path,
+    values: Values = "unit",
+    *,
+    source: Source = "auto",
+    image_size: str | int | tuple[int, int] | None = None,
+    skip_broken: bool = False,
+    columns: str | Sequence[str] | None = None,
+    progress: Progress = silent,
+) -> Data:
+    """Read the data that a name, a path or an address stands for, see the table above.
+
+    Arguments:
+        data: A named set, a file, a folder of images, or hf:NAME.
+        values: "unit" if all values lie in [0, 1] (bytes always do), "any" for any finite numbers.
+        source: dsprites and shapes3d: "official" for the published file, "drawn" for the drawn set.
+        image_size: Folders of images and hf: sets: scale and crop each to 64, "48x64" or (48, 64), height x width.
+        skip_broken: Folders of images: leave out files that cannot be read.
+        columns: Tables: the columns to take, a list or "a,b,c"; by default all.
+        progress: Called with (what, done, total) while data are downloaded, read or converted.
+
+    Returns:
+        The data, checked: images served as (C, H, W), vectors as (D,), float32.
+
+    Raises:
+        NarrowsError: The data do not exist, cannot be read, or do not fit the options.
+    """
+    if columns is not None and not isinstance(columns, str):
+        columns = tuple(columns)
+    return read(data, ReadOptions(source, image_size, skip_broken, columns, values), progress)
+
+
+def read(data: str | Path, options: ReadOptions, progress: Progress = silent) -> Data:
+    """Read the data as `load` does, with options that are already collected."""
+    text = str(data)
+    kind = kind_of(text)
+    for name in options.given():
+        kinds, description = _KINDS[name]
+        if kind not in kinds:
+            raise NarrowsError(f"{setting(name)} is for {description}, and {text} is none of them; leave it out")
+    size, values = _size(options.image_size), options.values
+    if kind == "set":
+        return open_set(SETS[text], options.source, progress)
+    if kind == "hub":
+        return load_hub(text.removeprefix(HUB), values, size, progress)
+    path, key = _path_and_key(text)
+    if kind == "folder":
+        return load_images(path, size, options.skip_broken, progress)
+    if kind == "npz":
+        return load_npz(path, key, values, progress)
+    if kind == "hdf5":
+        return load_hdf5(path, key, values, progress)
+    if key:
+        raise NarrowsError(f"{text}: {path} holds one array without a name; leave out ::{key}")
+    if kind == "table":
+        return load_table(path, _names(options.columns), progress)
+    return load_npy(path, values)
+
+
+def absolute(data: str) -> str:
+    """Return `data` with the path of a file or folder made absolute, so that a run can be resumed from anywhere."""
+    if data in SETS:
+        return data
+    if data.startswith(HUB):
+        folder, separator, column = data.removeprefix(HUB).partition("::")
+        whole = os.path.expanduser(folder)
+        return f"{HUB}{os.path.abspath(whole)}{separator}{column}" if os.path.isdir(whole) else data
+    path, key = _path_and_key(data)
+    return f"{path.absolute()}{'::' if key else ''}{key}" if os.path.exists(path) else data
+
+
+def kind_of(text: str) -> Kind:
+    """Return which kind of data a name, a path or an address stands for; raise if it is none."""
+    if text in SETS:
+        return "set"
+    if text.startswith(HUB):
+        return "hub"
+    path, key = _path_and_key(text)
+    if os.path.islink(path) and not os.path.exists(path):
+        raise NarrowsError(f"{text} is a broken symlink; fix or remove it")
+    if not text or not os.path.exists(path):
+        near = difflib.get_close_matches(text.lower(), SETS, n=1)
+        with contextlib.suppress(OSError):
+            beside = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
+            near += [str(path.parent / name) for name in beside]
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise NarrowsError(
+            f"no such file, folder or set: {text[:200]!r} (sets: {', '.join(SETS)}; files: {', '.join(ENDINGS)}){hint}"
+        )
+    if path.is_dir():
+        if key:
+            raise NarrowsError(f"{text}: {path} is a folder; leave out ::{key}")
+        return "folder"
+    for ending, kind in ENDINGS.items():
+        if path.name.lower().endswith(ending):
+            return kind
+    raise NarrowsError(
+        f"{text}: files of this kind are not read (known: {', '.join(ENDINGS)}); "
+        f"save a table as {path.stem}.csv, an array with numpy.save as {path.stem}.npy"
+    )
+
+
+def _path_and_key(text: str) -> tuple[Path, str]:
+    file, _, key = (text, "", "") if os.path.exists(text) else text.partition("::")
+    return Path(os.path.expanduser(file)), key
+
+
+def _size(image_size: str | int | tuple[int, int] | None) -> tuple[int, int] | None:
+    if image_size is None:
+        return None
+    text = "x".join(map(str, image_size)) if isinstance(image_size, tuple) else str(image_size).strip().lower()
+    found = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
+    if found is None:
+        raise NarrowsError(f"{setting('image_size')} must be 64, or 48x64 for height x width; it is {image_size!r}")
+    size = int(found[1]), int(found[2] or found[1])
+    if not all(SMALLEST <= side <= LARGEST for side in size):
+        raise NarrowsError(
+            f"{setting('image_size')} must have sides of {SMALLEST} to {LARGEST} pixels; it is {size[0]} x {size[1]}"
+        )
+    return size
+
+
+def _names(columns: str | Sequence[str] | None) -> list[str] | None:
+    if columns is None:
+        return None
+    names = next(csv.reader([columns], skipinitialspace=True), []) if isinstance(columns, str) else columns
+    names = [str(name).strip() for name in names]
+    if not names or not all(names):
+        raise NarrowsError(f'{setting("columns")} has an empty name: {columns!r}; write a,b,"c, with a comma"')
+    return names

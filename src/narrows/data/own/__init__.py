@@ -1,1 +1,0 @@
-"""Everybody's own data, one module a kind of file; origin.py decides whether an array is held in memory or mapped."""

@@ -1,0 +1,55 @@
+"""Parquet files, which state the types of their columns and the number of their rows."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from narrows._util.progress import Progress
+from narrows.data.readers.shared import CHUNK_BYTES, readable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BUFFER = 1 << 20
+
+
+class Parquet:
+    """A Parquet file as a `Table`."""
+
+    remark = ""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._opened() as file:
+            self.names: list[str] = file.schema_arrow.names
+            self.types: list[pa.DataType] = file.schema_arrow.types
+            self.count: int | None = file.metadata.num_rows
+
+    @contextlib.contextmanager
+    def _opened(self, columns: int = 1) -> Iterator[Any]:
+        from pyarrow import parquet
+
+        # Without a buffer for each column, a row group is read as a whole, however large it is.
+        buffer = min(_BUFFER, max(1 << 13, CHUNK_BYTES // columns))
+        with readable(self.path, "a Parquet file"), parquet.ParquetFile(str(self.path), buffer_size=buffer) as file:
+            yield file
+
+    def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:
+        """See `Table`."""
+        names = [self.names[place] for place in places]
+        done = 0
+        with self._opened(len(names)) as file:
+            for batch in file.iter_batches(max(1, CHUNK_BYTES // (8 * len(names))), columns=names):
+                yield batch.select(names)
+                done += batch.num_rows
+                progress(f"reading {self.path.name}", done, self.count or 0)
+
+    def example(self, place: int) -> tuple[int, str]:
+        """See `Table`."""
+        with self._opened() as file:
+            first = next(file.iter_batches(1000, columns=[self.names[place]]), None)
+            for row, value in enumerate(first.column(0).to_pylist() if first is not None else [], start=1):
+                if value is not None:
+                    return row, str(value)
+        return 1, "null"

@@ -1,0 +1,171 @@
+"""How good is a trained model? Its error, its dimensions and its samples, on the run's test split.
+
+    error             as in the certificate: the same inputs, the same noise
+    KL                of each dimension's posterior from the prior, averaged over the test inputs
+    active units      dimensions whose posterior mean varies by more than 0.01 over the data (Burda et al., 2016)
+    cost of removal   how much the error rises without the dimension
+    samples           the Fréchet distance between features (features.py) of new examples and of the test inputs, for
+                      each sampler (inference/sampling.py)
+
+The distance is larger than 0 even for real examples, because both sides are finite. It is therefore also measured
+between equally many training examples and the test inputs: this is the floor. The distance of reconstructions of the
+test inputs shows what the decoder alone loses. Distances from different features or counts must not be compared.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from narrows._util.errors import NarrowsError, setting
+from narrows._util.progress import Progress, silent
+from narrows.data import Data, Examples, Splits, split, thinned
+from narrows.data.examples import in_batches
+from narrows.data.statistics import Moments
+from narrows.evaluation.features import Features, make_features
+from narrows.evaluation.frechet import frechet_distance
+from narrows.inference import sampling
+from narrows.inference.trained import ROWS, Trained, check_unchanged, is_unchanged, open_data, open_trained
+from narrows.objective import kl_elements
+from narrows.runs.evaluation import Evaluation, Measured, Unit
+from narrows.training import validation
+from narrows.training.setup import fingerprint
+from narrows.training.trainer import TEST_SEED
+
+SAMPLES = 5_000
+
+
+def evaluate(
+    run: Path | str,
+    against: Path | str | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    components: int | None = None,
+    data: Data | None = None,
+    progress: Progress = silent,
+) -> Evaluation:
+    """Measure a run's model on its test split, and optionally the model of another run on the same inputs.
+
+    Nothing is written except the classifier, into the cache folder; `narrows evaluate` also writes the run's
+    evaluation.json.
+
+    Arguments:
+        run: The run's folder.
+        against: The folder of another run on the same data and with the same split, such as a plain VAE.
+        samples: New examples to draw from each sampler, at least 2.
+        seed: The seed of samples, mixture and classifier.
+        components: Components of the mixture; by default 10, or fewer where the training split is small.
+        data: The training data, for a run that was trained on data in memory; other runs name theirs.
+        progress: Called with (what, done, total) after each batch.
+
+    Returns:
+        The measurements of one or two models.
+
+    Raises:
+        NarrowsError: A run has no model, the two runs have different test inputs, the data have changed since
+            training, or an argument is out of range.
+    """
+    if components is not None:
+        sampling.check_sampler("mixture", components)
+    if samples < 2:
+        raise NarrowsError(f"{setting('samples')} must be at least 2, so that they vary; it is {samples}")
+    sampling.check_seed(seed)
+    needs = "evaluation needs the run's test split"
+    first, second = open_trained(run), None if against is None else open_trained(against)
+    split_seed = first.run_config(needs).split_seed
+    if second is not None and second.run_config(needs).split_seed != split_seed:
+        raise NarrowsError(
+            f"{run} and {against} have different test inputs; compare runs of one {setting('split_seed')}"
+        )
+    if data is None:
+        data = open_data(first, progress=progress)
+    else:
+        check_unchanged(first, data)
+    if second is not None and not is_unchanged(second, data):
+        raise NarrowsError(f"{run} and {against} have different data; compare runs on the same data")
+    splits, examples = split(data, split_seed), data.exact
+    codes = min(len(splits.train), sampling.MOST_CODES)
+    if components is None:
+        components = max(1, min(sampling.COMPONENTS, codes // 2))
+    elif first.model.n or (second and second.model.n):  # without dimensions all codes are the same
+        sampling.check_codes(codes, components)
+    features = make_features(data, examples, splits, f"{fingerprint(data)} {split_seed}", seed, progress)
+    evaluator = Evaluator(examples, splits, features, samples, seed, components, progress)
+    test = evaluator.moments(splits.test, "reading the test split")
+    real = evaluator.moments(thinned(splits.train, samples), "reading real examples")
+    return Evaluation(
+        data=data.name,
+        test=len(splits.test),
+        count=samples,
+        real_count=real.count,
+        components=components,
+        codes=codes,
+        seed=seed,
+        width=features.width,
+        features=features.description,
+        accuracy=features.accuracy,
+        real=frechet_distance(real, test),
+        run=evaluator.measure(first, str(run), test),
+        against=None if second is None else evaluator.measure(second, str(against), test),
+    )
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """The inputs, features, counts and seeds that are the same for all models."""
+
+    examples: Examples
+    splits: Splits
+    features: Features
+    samples: int
+    seed: int
+    components: int
+    progress: Progress
+
+    @torch.no_grad()
+    def measure(self, trained: Trained, run: str, test: Moments) -> Measured:
+        """Measure one model; `test` holds the moments of the test inputs' features."""
+        model, index = trained.model, self.splits.test
+        self.progress("measuring error and dimensions", 0, 0)
+        heldout = validation.evaluate(model, self.examples, index, TEST_SEED, trained.error)
+        units = self._units(trained)
+        reconstructed = self.moments(index, "reconstructing", model.reconstruct)
+        codes = sampling.posterior_samples(model, self.examples, self.splits.train, self.seed, self.progress)
+        distances = {}
+        for kind in sampling.KINDS:
+            sampler = sampling.fit_sampler(kind, codes, self.components, self.seed)
+            drawn = sampling.draw_examples(model, sampler, self.samples, self.seed, self.progress)
+            distances[str(kind)] = frechet_distance(Moments.of(map(self.features, drawn), covariance=True), test)
+        return Measured(
+            run=run,
+            dims=model.n,
+            tau=trained.tau,
+            error=trained.error_name,
+            heldout=heldout,
+            units=units,
+            reconstructions=frechet_distance(reconstructed, test),
+            samples=distances,
+        )
+
+    @torch.no_grad()
+    def moments(self, index: np.ndarray, what: str, change: Callable[[Tensor], Tensor] | None = None) -> Moments:
+        """Return the moments of the features of the examples at `index`, or of what `change` makes of them."""
+        batches = in_batches(self.examples, index, ROWS, what, self.progress)
+        rows = (self.features(x if change is None else change(x)) for _, x in batches)
+        return Moments.of(rows, covariance=True)
+
+    def _units(self, trained: Trained) -> list[Unit]:
+        """Measure each dimension: its cost of removal, its KL, and the variance of its posterior mean."""
+        model, index = trained.model, self.splits.test
+        described = validation.describe_dimensions(model, self.examples, index, TEST_SEED, trained.error)
+        kl, means = Moments(), Moments(covariance=True)
+        for _, x in in_batches(self.examples, index, ROWS, "encoding the test split", self.progress):
+            posterior = model.encode(x)
+            kl.add(kl_elements(*posterior))
+            means.add(posterior.mean)
+        variances = np.diag(means.covariance).tolist()
+        measured = zip(described, kl.mean.tolist(), variances, strict=True)
+        return [Unit(one.kept, one.cost, nats, variance) for one, nats, variance in measured]

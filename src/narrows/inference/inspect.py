@@ -1,0 +1,147 @@
+"""What a saved model does to test inputs: errors, reconstructions, traversals, and samples of the prior.
+
+Everything is measured on evenly spaced inputs of the test split, not on all of them, so that a report takes seconds;
+the certificate (`Result.heldout`) covers all of them. Errors count as the promise counts them: for tables in each
+column's unit. A traversal moves one dimension from the 1st to the 99th percentile of its codes, while the others stay
+where one input with the median error has them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from narrows.data import Data, split, thinned
+from narrows.data.examples import in_batches
+from narrows.data.statistics import Moments
+from narrows.inference.trained import ROWS, Trained, layout
+from narrows.model.vae import standard_normal
+from narrows.objective import ERRORS
+from narrows.runs.records import Result
+
+MOST_INPUTS, LEAST_INPUTS = 1_000, 100
+VALUES = 4_096_000
+"""Values that are reconstructed, about: 1,000 images of 64 x 64."""
+SHOWN = 6
+"""Inputs shown with the smallest, the median and the largest error."""
+POSITIONS = 9
+"""Steps of a traversal."""
+TRAVERSED = 64
+"""Dimensions that are traversed at most: those with the largest cost of removal."""
+SAMPLES = 32
+PERCENTILES = (1.0, 99.0)
+NORMAL_99 = 2.326
+"""The 99th percentile of a standard normal: the range of a dimension whose codes are unknown."""
+
+
+@dataclass(frozen=True)
+class Reconstructions:
+    """Test inputs, their reconstructions (decoding the mean) and the errors."""
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+    errors: np.ndarray
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A model on test inputs."""
+
+    count: int
+    """The number of inputs."""
+    errors: np.ndarray
+    """The error of each input, (count,), with z drawn from the posterior, as the promise counts it."""
+    best: Reconstructions
+    median: Reconstructions
+    worst: Reconstructions
+    column_errors: np.ndarray | None
+    """For vectors, the share of each value in the mean error, (D,), decoding the mean."""
+    ranges: np.ndarray
+    """The percentiles of each dimension's codes, (2, n)."""
+    start: np.ndarray
+    """The code of the input with the median error, (n,)."""
+    unit: np.ndarray | float
+    """The unit in which each column's error counts."""
+
+
+@torch.no_grad()
+def inspect_model(trained: Trained, data: Data, split_seed: int) -> Inspection:
+    """Reconstruct test inputs, each once with z drawn from the posterior and once from its mean."""
+    model, unit, error = trained.model, trained.unit, ERRORS[trained.error_name]
+    index = evenly_spaced(split(data, split_seed).test, data.examples.shape)
+    generator = torch.Generator().manual_seed(0)
+    errors, at_mean = np.empty((2, len(index)))
+    codes, columns = np.empty((len(index), model.n), np.float32), Moments()
+    for here, x in in_batches(data.exact, index, ROWS):
+        posterior = model.encode(x)
+        drawn = model.decode(posterior.draw(standard_normal(posterior.mean, generator)))
+        errors[here] = trained.error(x, drawn)
+        values, decoded = x / unit, model.decode(posterior.mean) / unit
+        each = error(values.reshape(-1, 1), decoded.reshape(-1, 1)).double().view(len(x), -1)
+        at_mean[here], codes[here] = each.sum(1), posterior.mean
+        if not data.is_image:
+            columns.add(each)
+    order = np.argsort(at_mean, kind="stable")
+    middle = max(0, len(order) // 2 - SHOWN // 2)
+
+    def reconstructions(chosen: np.ndarray) -> Reconstructions:
+        x = data.exact.batch(index[chosen])
+        return Reconstructions(layout(x), layout(model.reconstruct(x)), at_mean[chosen])
+
+    return Inspection(
+        count=len(index),
+        errors=errors,
+        best=reconstructions(order[:SHOWN]),
+        median=reconstructions(order[middle : middle + SHOWN]),
+        worst=reconstructions(order[::-1][:SHOWN]),
+        column_errors=None if data.is_image else columns.mean,
+        ranges=np.percentile(codes, PERCENTILES, axis=0),
+        start=codes[order[len(order) // 2]],
+        unit=unit if isinstance(unit, float) else unit.numpy(),
+    )
+
+
+def evenly_spaced(index: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return at most 1,000 of the inputs at `index`, evenly spaced; fewer if one input of `shape` is large."""
+    return thinned(index, int(np.clip(VALUES // int(np.prod(shape)), LEAST_INPUTS, MOST_INPUTS)))
+
+
+@dataclass(frozen=True)
+class Traversal:
+    """One dimension moved through its range."""
+
+    dimension: int
+    """Its place in the saved model."""
+    positions: np.ndarray
+    """The values of the dimension, (POSITIONS,)."""
+    decoded: np.ndarray
+    """The decoded examples, `(POSITIONS, ...)`."""
+
+
+@torch.no_grad()
+def traverse(trained: Trained, inspection: Inspection | None, result: Result | None) -> list[Traversal]:
+    """Move each dimension, at most 64 of them, through its range; without test inputs, around the mean code."""
+    if inspection is not None:
+        (low, high), start = inspection.ranges, inspection.start
+    else:
+        low, high, start = assumed_ranges(trained.model.n, result)
+    traversals = []
+    for j in range(min(trained.model.n, TRAVERSED)):
+        codes = np.repeat(start[None].astype(np.float32), POSITIONS, axis=0)
+        codes[:, j] = np.linspace(low[j], high[j], POSITIONS)
+        traversals.append(Traversal(j, codes[:, j], layout(trained.model.decode(torch.from_numpy(codes)))))
+    return traversals
+
+
+def assumed_ranges(n: int, result: Result | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return low, high and start, (n,) each, without test inputs: from each dimension's mean and deviation."""
+    if result is None:
+        return np.full(n, -NORMAL_99), np.full(n, NORMAL_99), np.zeros(n)
+    mean, std = (np.array([getattr(d, name) for d in result.dimensions]) for name in ("mean", "std"))
+    return mean - NORMAL_99 * std, mean + NORMAL_99 * std, mean
+
+
+@torch.no_grad()
+def prior_samples(trained: Trained, seed: int = 0) -> np.ndarray:
+    """Return new examples, decoded from draws of the prior."""
+    return layout(trained.model.sample(SAMPLES, torch.Generator().manual_seed(seed)))

@@ -1,0 +1,108 @@
+"""Codes, reconstructions and samples, a few rows at a time.
+
+The functions here are generators, and `write` puts what they yield into one .npy file that appears when it is
+complete: memory does not grow with the data. Codes are posterior means, with the dimension of the largest cost of
+removal first. Images come out as (N, H, W) or (N, H, W, C), in the unit in which they went in.
+"""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from narrows._util.errors import NarrowsError, setting
+from narrows._util.files import atomic_file
+from narrows._util.progress import Progress, silent
+from narrows.data import Data
+from narrows.data.cache import write_array
+from narrows.data.examples import in_batches
+from narrows.data.readers.shared import readable
+from narrows.data.statistics import Moments
+from narrows.inference.sampling import Sampler, draw_examples, prior
+from narrows.inference.trained import ROWS, Trained, layout
+
+
+@torch.no_grad()
+def encode(trained: Trained, data: Data, progress: Progress = silent) -> Iterator[np.ndarray]:
+    """Yield codes, (rows, n) float32."""
+    for _, x in in_batches(data.exact, np.arange(len(data.examples)), ROWS, "encoding", progress):
+        yield trained.model.encode(x).mean.numpy()
+
+
+@torch.no_grad()
+def reconstruct(
+    trained: Trained, data: Data, progress: Progress = silent, errors: Moments | None = None
+) -> Iterator[np.ndarray]:
+    """Yield decoded posterior means; the error of each, counted as the promise counts it, is added to `errors`."""
+    for _, x in in_batches(data.exact, np.arange(len(data.examples)), ROWS, "reconstructing", progress):
+        y = trained.model.reconstruct(x)
+        if errors is not None:
+            errors.add(trained.error(x, y))
+        yield layout(y)
+
+
+@torch.no_grad()
+def decode(trained: Trained, codes: np.ndarray, progress: Progress = silent) -> Iterator[np.ndarray]:
+    """Yield the examples that codes, (N, n), are decoded to."""
+    if codes.ndim != 2 or codes.shape[1] != trained.model.n or codes.dtype.kind not in "fiu":
+        raise NarrowsError(
+            f"codes of {trained.path} are numbers, (N, {trained.model.n}); these are {codes.dtype} {codes.shape}"
+        )
+    if not len(codes):
+        raise NarrowsError("the file of codes has 0 rows; it needs at least one")
+    for start in range(0, len(codes), ROWS):
+        rows = np.asarray(codes[start : start + ROWS])
+        _raise_at_first(~np.isfinite(rows), start, "is not finite; codes are finite numbers")
+        _raise_at_first(np.abs(rows) > np.finfo(np.float32).max, start, "is too large for single precision (3.4e+38)")
+        decoded = layout(trained.model.decode(torch.from_numpy(rows.astype(np.float32))))
+        _raise_at_first(~np.isfinite(decoded), start, "is too large: its decoded values overflow single precision")
+        yield decoded
+        progress("decoding", min(start + ROWS, len(codes)), len(codes))
+
+
+def _raise_at_first(bad: np.ndarray, start: int, problem: str) -> None:
+    """Raise if any value is bad, naming the first such code by its row in the file, counted from 0."""
+    rows = np.flatnonzero(bad.reshape(len(bad), -1).any(1))
+    if len(rows):
+        raise NarrowsError(f"code {start + int(rows[0])} {problem}")
+
+
+def sample(
+    trained: Trained, count: int, seed: int = 0, progress: Progress = silent, sampler: Sampler | None = None
+) -> Iterator[np.ndarray]:
+    """Yield new examples, decoded from codes of the sampler (by default the prior); the seed determines them."""
+    return map(layout, draw_examples(trained.model, sampler or prior(trained.model.n), count, seed, progress))
+
+
+def read_codes(path: Path) -> np.ndarray:
+    """Map an array of codes from a .npy file."""
+    with readable(path, "a .npy file of numbers, (N, dimensions)"):
+        codes = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(codes, np.ndarray):
+            return codes
+        codes.close()
+    raise NarrowsError(f"{path} is an archive (.npz); save one array of it with numpy.save")
+
+
+def check_output(path: Path, *suffixes: str) -> None:
+    """Raise if `path` cannot become a file with one of the suffixes."""
+    if path.suffix not in suffixes:
+        raise NarrowsError(f"{path}: the output is a {suffixes[0]} file; give it that suffix")
+    if not path.parent.is_dir():
+        raise NarrowsError(f"{path}: the folder {path.parent} does not exist; create it first")
+    if path.is_dir():
+        raise NarrowsError(f"{path} is a folder; name a file")
+
+
+def write(path: Path, parts: Iterator[np.ndarray]) -> tuple[int, ...]:
+    """Write the parts of an array into one .npy file, completely or not at all, and return the array's shape."""
+    check_output(path, ".npy")
+    try:
+        with atomic_file(path) as file:
+            first = next(parts)
+            count = write_array(file, first.shape[1:], first.dtype, itertools.chain([first], parts))
+    except OSError as error:
+        raise NarrowsError(f"cannot write {path}: {error.strerror}; choose another {setting('out')}") from error
+    return (count, *first.shape[1:])

@@ -1,0 +1,137 @@
+"""A trained model together with its description and settings, and data read in the way its training data were."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from narrows._util.errors import NarrowsError, OptionError
+from narrows._util.progress import Progress, silent
+from narrows.data import Data, split
+from narrows.data.load import kind_of, read
+from narrows.data.units import scale_columns
+from narrows.model.storage import load_model, read_description
+from narrows.model.vae import VAE
+from narrows.objective import ERRORS
+from narrows.runs.folder import RunFolder
+from narrows.runs.front import FrontFolder
+from narrows.training.config import TrainConfig, config_from_dict
+from narrows.training.setup import column_scaling, fingerprint
+from narrows.training.start import IN_MEMORY
+
+ROWS = 256
+"""Examples that go through the networks at a time."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A saved model and everything that is known about it."""
+
+    path: Path
+    """The model file."""
+    model: VAE
+    about: dict[str, Any]
+    """The description in the model file: tau, error, columns, units, fingerprint of the data."""
+    config: TrainConfig | None
+    """The settings of its run; None if only the model file was opened."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one example, (D,) or (C, H, W)."""
+        assert self.model.network is not None
+        return self.model.network.shape
+
+    @property
+    def tau(self) -> float | None:
+        """The bound on the error that the run promised; None for a plain VAE without one."""
+        tau = self.about.get("tau")
+        return None if tau is None else float(tau)
+
+    @property
+    def error_name(self) -> str:
+        """The name of the error that the promise is about, such as "squared"."""
+        return str(self.about.get("error", "squared"))
+
+    @cached_property
+    def unit(self) -> Tensor | float:
+        """The unit in which each column's error counts, (D,) float64; 1.0 where all columns share one unit."""
+        units = self.about.get("units")
+        return 1.0 if units is None else torch.tensor(units["unit"], dtype=torch.float64)
+
+    def error(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the error of each of the outputs y for the inputs x, (batch,), counted as the promise counts it."""
+        return ERRORS[self.error_name](x / self.unit, y / self.unit)
+
+    def run_config(self, purpose: str) -> TrainConfig:
+        """Return the settings of the run; raise if there are none, because `purpose` needs the run's splits."""
+        if self.config is None:
+            raise NarrowsError(f"{self.path} is only a model file, but {purpose}; pass the run's folder instead")
+        return self.config
+
+
+def open_trained(path: Path | str) -> Trained:
+    """Open the model of a run's folder, or a .safetensors file."""
+    path = Path(path)
+    if path.is_file():
+        return Trained(path, load_model(path), read_description(path), None)
+    if FrontFolder(path).about.exists():
+        raise NarrowsError(f"{path} is a front; choose one of its runs, such as {path}/tau-...")
+    folder = RunFolder(path)
+    config = config_from_dict(folder.read_config(), str(folder.config))
+    if not folder.model.exists():
+        raise NarrowsError(f"{path} has no model yet; continue it with `narrows resume {path}`")
+    return Trained(folder.model, load_model(folder.model), read_description(folder.model), config)
+
+
+def open_data(trained: Trained, source: str | None = None, progress: Progress = silent) -> Data:
+    """Read `source` as the model's training data were read; without a source, read the training data again."""
+    values = "any" if trained.model.scaling.output == "linear" else "unit"
+    config = trained.config or TrainConfig(data=IN_MEMORY, values=values)  # type: ignore[arg-type]
+    if source is None and config.data == IN_MEMORY:
+        raise NarrowsError(f"{trained.path} does not say where its data are; name the data")
+    named = config.data if source is None else source
+    size = "x".join(map(str, trained.shape[1:])) if trained.config is None and len(trained.shape) == 3 else None
+    options = replace(
+        config.reading(),
+        source=config.source if named == config.data else "auto",
+        image_size=config.image_size or size,
+        columns=trained.about.get("columns"),
+    )
+    try:
+        data = read(named, options.only_for(kind_of(named)), progress)
+    except OptionError as error:
+        raise error.otherwise from None
+    if data.examples.shape != trained.shape:
+        here, there = ("x".join(map(str, shape)) for shape in (data.examples.shape, trained.shape))
+        raise NarrowsError(f"{data.name} has examples of {here}; the model {trained.path} takes {there}")
+    if source is None:
+        check_unchanged(trained, data)
+    return data
+
+
+def is_unchanged(trained: Trained, data: Data) -> bool:
+    """Return whether `data` are the data that the model was trained on, as far as it says what those were."""
+    config, known = trained.config, trained.about.get("fingerprint")
+    if config is None or known is None:
+        return True
+    if data.examples.shape == trained.shape:
+        data, _ = scale_columns(data, split(data, config.split_seed).train, column_scaling(config, data))
+    return bool(fingerprint(data) == known)
+
+
+def check_unchanged(trained: Trained, data: Data) -> None:
+    """Raise if `data` are not the training data: the model may have been trained on their test split."""
+    if not is_unchanged(trained, data):
+        run = trained.path.parent
+        raise NarrowsError(f"{data.name} is not what {run} was trained on; restore those data, or train again")
+
+
+def layout(x: Tensor) -> np.ndarray:
+    """Return examples in the layout in which users keep them: (N, D), (N, H, W) or (N, H, W, C)."""
+    if x.ndim == 4:
+        x = x[:, 0] if x.shape[1] == 1 else x.movedim(1, -1)
+    return x.numpy()

@@ -1,0 +1,32 @@
+"""Encoders and decoders, and the layers they are built from.
+
+base        Encoder, Decoder and NetworkConfig
+conv        the paper's convolutional networks, and the same idea for images of any size
+mlp         fully connected networks
+scaling     the user's units to the networks' and back
+batchnorm   BatchNorm whose second pass reuses the statistics of the first
+upsampling  upsampling and convolution in one layer
+pruning     removal of rows and columns from neighbouring layers
+"""
+
+from narrows.networks.base import Decoder, Encoder, NetworkConfig
+from narrows.networks.conv import LARGEST_SIDE, SMALLEST_SIDE, ConvDecoder, ConvEncoder, has_conv_plan
+from narrows.networks.mlp import MLPDecoder, MLPEncoder
+from narrows.networks.scaling import Scaling
+
+__all__ = ["LARGEST_SIDE", "SMALLEST_SIDE", "Decoder", "Encoder", "NetworkConfig", "Scaling", "build", "has_conv_plan"]
+
+
+def build(config: NetworkConfig) -> tuple[Encoder, Decoder, Scaling]:
+    """Build untrained networks; their initial values come from torch's global generator.
+
+    Arguments:
+        config: The kind and size of the networks.
+
+    Returns:
+        The encoder, the decoder and the scaling around them.
+    """
+    scaling = Scaling(config.output, config.shape)
+    if config.kind == "conv":
+        return ConvEncoder(config), ConvDecoder(config), scaling
+    return MLPEncoder(config), MLPDecoder(config), scaling

@@ -1,0 +1,59 @@
+"""What all built-in networks share: their configuration, and the two layers that the latent dimensions live between.
+
+The encoder ends with a linear layer, `head`, which makes n means and n log standard deviations; the decoder begins
+with a linear layer, `stem`, which reads z. So a latent dimension is two rows of the one and one column of the other,
+and can be removed from both without changing the output (`narrows.networks.pruning`).
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+
+from narrows.networks.batchnorm import Statistics
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Everything needed to build a pair of networks again; it is stored with every model."""
+
+    kind: Literal["conv", "mlp"]
+    """Convolutional (images with sides of 16 to 256 pixels) or fully connected (any example)."""
+    shape: tuple[int, ...]
+    """Shape of one example: (channels, height, width) or (values,)."""
+    n: int
+    """Number of latent dimensions."""
+    width: int = 32
+    """Scale of every layer: 32 gives channels 32, 32, 64, 64."""
+    output: Literal["sigmoid", "linear"] = "sigmoid"
+    """Last activation: sigmoid for images in [0, 1]; linear, with `Scaling`, for everything else."""
+    direct: bool = False
+    """Fully connected networks: whether codes and outputs also have a linear path past the hidden layers."""
+
+
+class Encoder(nn.Module, ABC):
+    """A network from a batch of examples to 2n numbers, whose last layer is the linear `head`."""
+
+    head: nn.Linear
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(batch, *shape)`, after `Scaling`, to (batch, 2n): means, then log standard deviations."""
+
+
+class Decoder(nn.Module, ABC):
+    """A network from a batch of latent vectors to examples, whose first layer is the linear `stem`.
+
+    `record` and `reuse` carry batch statistics, and whatever else both passes share, from one pass to the next.
+    """
+
+    stem: nn.Linear
+
+    @abstractmethod
+    def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
+        """Map (batch, n) to `(batch, *shape)`, before `Scaling`."""
+
+    @abstractmethod
+    def start_at(self, mean: Tensor) -> None:
+        """Set the last bias so that the untrained decoder returns about `mean`, one example before `Scaling`."""

@@ -1,0 +1,66 @@
+"""The layer between the user's units and the networks'."""
+
+import copy
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+
+class Scaling(nn.Module):
+    """The map between the user's units and the networks': part of the model, so that errors are in the user's units.
+
+    `none`: values pass as they are in both directions; errors and units are the user's affair. `sigmoid`: inputs pass
+    as they are, outputs are squashed into [0, 1] (the paper's images). `linear`: each value is shifted by its mean and
+    all are divided by one common scale, so that the squared error in the user's units is the networks' times scale
+    squared, and the answer does not depend on the unit. A table's columns, each with a unit of its own, are trained in
+    standard deviations; `in_units` restores their units for the model that is saved.
+
+    Arguments:
+        output: Which of the three maps.
+        shape: Shape of one example. Vectors get one shift per value, everything else one shift in all.
+    """
+
+    def __init__(self, output: Literal["none", "sigmoid", "linear"] = "none", shape: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        self.output = output
+        if output == "none":
+            return
+        self.shift: Tensor
+        self.scale: Tensor
+        columns = shape if len(shape) == 1 else ()
+        self.register_buffer("shift", torch.zeros(columns))
+        self.register_buffer("scale", torch.ones(columns))
+
+    def fit(self, mean: Tensor, spread: Tensor) -> None:
+        """Set the shift and the common scale.
+
+        Arguments:
+            mean: Mean of each value, in the shape of one example.
+            spread: Standard deviation over all values, a scalar; 0 counts as 1.
+        """
+        self.shift.copy_(mean if self.shift.ndim else mean.mean())
+        self.scale.copy_(torch.where(spread > 0, spread, torch.ones_like(spread)))
+
+    def in_units(self, shift: Tensor, unit: Tensor) -> "Scaling":
+        """Return the scaling of a model that takes and returns x, in float64, instead of (x - shift) / unit."""
+        scaling = copy.deepcopy(self).cpu().double()  # single precision cannot hold a shift of 1.7e9
+        scaling.shift = shift + unit * scaling.shift
+        scaling.scale = unit * scaling.scale
+        return scaling
+
+    def inward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """Map x from the user's units to the encoder's, in the encoder's precision `dtype`."""
+        if self.output == "none":
+            return x
+        return (x if self.output == "sigmoid" else (self._precise(x) - self.shift) / self.scale).to(dtype)
+
+    def outward(self, y: Tensor) -> Tensor:
+        """Map the decoder's output to the user's units."""
+        if self.output == "none":
+            return y
+        return torch.sigmoid(y) if self.output == "sigmoid" else self.shift + self.scale * self._precise(y)
+
+    def _precise(self, x: Tensor) -> Tensor:
+        """Return x in the precision of the shift: a shift without axes would be rounded to the precision of x."""
+        return x.to(torch.promote_types(x.dtype, self.shift.dtype))

@@ -1,0 +1,222 @@
+"""Algorithm 1: one step, in the paper's order.
+
+An objective holds a network with gates and the constraint; its forward pass takes a batch and its noise and returns
+the loss and a record of what happened, so that one module can be wrapped for several processes or another precision.
+Given its inputs it is deterministic: all randomness comes in by argument. docs/algorithm.md has every line beside the
+paper's.
+
+`Algorithm1` is the step itself, for any network whose error depends on gates. `Narrowing` is the step for a gated VAE;
+`HiddenNarrowing` (hidden_layers.py) is the step for gates on hidden layers.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from narrows._util.processes import mean_over_processes
+from narrows.constraint import Geco, GecoConfig
+from narrows.gates.l0 import Estimator, GatePair, L0Gates, check_estimator, draw_uniform
+from narrows.model.vae import GatedVAE
+from narrows.networks.batchnorm import Statistics
+from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
+from narrows.recipes.base import Noise, Recipe, RecipeInputs, StepRecord
+
+RELATIVE = GecoConfig(relative_scale=1.0, highest=100.0)
+"""The relative constraint (decision D12; measured by benchmarks/relative_scale.py)."""
+
+
+class FirstPass(NamedTuple):
+    """The evaluation with nu2."""
+
+    error: Tensor
+    """E2 of each example, (batch, m) for m bounds."""
+    kl: Tensor
+    """KL averaged over open gates and batch, a scalar."""
+    state: Any = None
+    """What the second pass needs of the first."""
+
+
+def draw_noise(
+    batch: int,
+    latent: int | Sequence[int],
+    generator: torch.Generator,
+    share: Literal["example", "batch"] = "example",
+    dtype: torch.dtype = torch.float32,
+) -> Noise:
+    """Draw the noise of one step.
+
+    Arguments:
+        batch: Number of examples.
+        latent: Number of latent dimensions n, or (n, height, width) for latent maps.
+        generator: The source of randomness; the noise is on its device.
+        share: Whether each example has its own u or the whole batch shares one (decision D1).
+        dtype: Precision of the model.
+
+    Returns:
+        eps, `(batch, *latent)`, and u, (batch, n) or (1, n).
+    """
+    shape = (latent,) if isinstance(latent, int) else tuple(latent)
+    eps = torch.randn(batch, *shape, generator=generator, device=generator.device, dtype=dtype)
+    return Noise(eps, draw_uniform(batch if share == "example" else 1, shape[0], generator, dtype))
+
+
+class Algorithm1(nn.Module, ABC):
+    """One step of Algorithm 1 for any network whose error depends on gates.
+
+    Arguments:
+        model: The network.
+        constraint: The bounds on the error.
+        estimator: The estimator of the gates' gradient, "arm" or "disarm".
+    """
+
+    def __init__(self, model: nn.Module, constraint: Geco, estimator: Estimator) -> None:
+        super().__init__()
+        self.model, self.constraint = model, constraint
+        self.estimator: Estimator = check_estimator(estimator)
+        self.hit: Tensor
+        self.register_buffer("hit", torch.tensor(False))
+
+    @property
+    @abstractmethod
+    def all_gates(self) -> list[L0Gates]:
+        """The gates, in the order of the columns of u."""
+
+    @abstractmethod
+    def first_pass(self, batch: Any, noise: Any, pairs: list[GatePair]) -> FirstPass:
+        """Return the errors with nu2, with gradients."""
+
+    @abstractmethod
+    def second_errors(self, batch: Any, first: FirstPass, pairs: list[GatePair]) -> Tensor:
+        """Return the errors with nu1, (batch, m), without gradients, as the same function of the gates."""
+
+    def step(self, batch: Any, noise: Any, u: Tensor) -> tuple[Tensor, StepRecord]:
+        """Evaluate lines 3 to 30: return the loss to differentiate, and the record."""
+        hit = bool(self.hit)
+        columns = torch.split(u, [gates.n for gates in self.all_gates], dim=1)
+        if hit:
+            pairs = [gates.pair(own) for gates, own in zip(self.all_gates, columns, strict=True)]  # lines 4 to 6
+        else:
+            pairs = [GatePair(own, torch.ones_like(own), torch.ones_like(own)) for own in columns]  # lines 8 and 9
+
+        first = self.first_pass(batch, noise, pairs)  # lines 11 and 13: z and E2
+        term = self.constraint(first.error)  # lines 14 to 21
+        loss = term.loss + first.kl  # line 22
+
+        meets = (term.violation.detach() <= 0).all(1).to(first.kl.dtype).mean()
+        if not hit:
+            self._remember_hit(term.violation)
+        open_gates = torch.stack([gates.probability().sum() for gates in self.all_gates]).sum()
+        loss = loss + meets * self.hit * open_gates  # lines 23 to 26
+        record = StepRecord(first.error.detach()[:, 0].mean(), meets, first.kl.detach(), loss.detach())
+
+        if hit:  # lines 12 and 28 to 30: E1, and the estimated gradient of lambda' E
+            rise = self.second_errors(batch, first, pairs) - first.error.detach()
+            difference = (self.constraint.in_units(rise) * term.multiplier).sum(1)
+            for gates, pair in zip(self.all_gates, pairs, strict=True):
+                loss = loss + gates.surrogate(gates.gradient(difference, pair, self.estimator))
+        return loss, record
+
+    @torch.no_grad()
+    def _remember_hit(self, violation: Tensor) -> None:
+        self.hit.copy_((mean_over_processes(violation.mean(0)) <= 0).all())
+
+
+class Narrowing(Algorithm1):
+    """The training objective of a gated VAE under a constraint: call it once per batch, then step its optimiser.
+
+    Arguments:
+        model: The model, with all gates open.
+        constraint: The bounds on the error.
+        estimator: The estimator of the gates' gradient, "arm" (the paper's) or "disarm".
+        error: The bounded error: a function of x and its reconstruction that returns (batch,), or (batch, m) for m
+            bounds.
+    """
+
+    model: GatedVAE
+
+    def __init__(
+        self, model: GatedVAE, constraint: Geco, estimator: Estimator = "arm", error: Error = squared_error
+    ) -> None:
+        super().__init__(model, constraint, estimator)
+        self.error = error
+
+    @property
+    def all_gates(self) -> list[L0Gates]:
+        """The latent gates."""
+        return [self.model.gates]
+
+    def forward(self, x: Tensor, noise: Noise) -> tuple[Tensor, StepRecord]:
+        """Return the loss to differentiate, and the record.
+
+        Arguments:
+            x: Examples, `(batch, *shape)`.
+            noise: The randomness of the step (`draw_noise`).
+        """
+        return self.step(x, noise, noise.u)
+
+    def first_pass(self, x: Tensor, noise: Noise, pairs: list[GatePair]) -> FirstPass:
+        """Encode, sample z once and decode z nu2."""
+        (pair,) = pairs
+        posterior = self.model.encode(x)
+        z = posterior.draw(noise.eps)  # line 11
+        statistics: Statistics = []
+        error = per_example(self.error(x, self.model.decode(z, pair.second, record=statistics)), len(x))  # line 13: E2
+        kl = gated_kl(kl_elements(*posterior), pair.second.expand(len(z), -1)).mean()
+        return FirstPass(error, kl, (z.detach(), statistics))
+
+    @torch.no_grad()
+    def second_errors(self, x: Tensor, first: FirstPass, pairs: list[GatePair]) -> Tensor:
+        """Return E1 (line 12). Where nu1 = nu2 it is E2, so only the other examples are decoded again.
+
+        A user's decoder that normalises by the batch decodes all of them again, with that pass's own statistics.
+        """
+        (pair,), (z, statistics), error = pairs, first.state, first.error.detach()
+        rows = (pair.first != pair.second).any(1).expand(len(x)).nonzero().flatten()
+        if not len(rows):
+            return error
+        if not self.model.independent_rows:
+            rows = torch.arange(len(x), device=rows.device)
+        with torch.inference_mode():
+            gates = pair.first.expand(len(z), -1).index_select(0, rows)
+            again = self.model.decode(z.index_select(0, rows), gates, reuse=statistics)
+            errors = per_example(self.error(x.index_select(0, rows), again), len(rows))
+        return error.index_copy(0, rows, errors)
+
+
+class PaperRecipe(Recipe):
+    """Algorithm 1 as a recipe: the step of `Narrowing`, and lambda projected after each."""
+
+    def __init__(self, inputs: RecipeInputs) -> None:
+        assert inputs.tau is not None
+        assert inputs.aim is not None
+        self.inputs = inputs
+        self.constraint = Geco(inputs.aim * inputs.tau, RELATIVE if inputs.relative else GecoConfig())
+        self.narrowing = Narrowing(inputs.model, self.constraint, inputs.estimator, inputs.error)
+
+    @classmethod
+    def build(cls, inputs: RecipeInputs) -> "PaperRecipe":
+        """Return the recipe around an untrained model."""
+        return cls(inputs)
+
+    @property
+    def objective(self) -> nn.Module:
+        """The step of Algorithm 1."""
+        return self.narrowing
+
+    @property
+    def candidate(self) -> GatedVAE:
+        """The model that is trained."""
+        return self.inputs.model
+
+    def noise(self, count: int, generator: torch.Generator) -> Noise:
+        """Draw one batch's noise for z and the gates, this process's rows of `count`."""
+        shared, own = self.inputs.share_gates, self.inputs.share
+        eps, u = draw_noise(count, self.inputs.model.n, generator, "batch" if shared else "example")
+        return Noise(own(eps), u if shared else own(u))
+
+    def update(self, optimiser: torch.optim.Optimizer) -> None:
+        """Project lambda onto its interval (decision D4)."""
+        self.constraint.project()

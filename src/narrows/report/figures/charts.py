@@ -1,0 +1,232 @@
+"""The charts of runs, built in one place for the page, for curves.png and for the terminal."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from narrows.report.contents import RunContents
+from narrows.report.figures.gate_lines import open_counts
+from narrows.report.figures.specification import BLUE, GREEN, GREY, ORANGE, Axis, Chart, GateLine, Rule, Series
+from narrows.runs.records import MetricRow, Result
+
+if TYPE_CHECKING:  # `narrows watch` starts without torch
+    from narrows.inference.inspect import Traversal
+
+MOST_ROWS = 1_200
+"""Rows of metrics in a chart. Of more, the extremes of each part are kept."""
+BINS = 40
+RUN_COLOURS = (0, 1, 2, 3, 4, 5, 7)
+"""Colours of compared runs: all but grey."""
+MOST_MOVING = 5
+"""Columns in one traversal's chart: those that move most."""
+WIDE = 20
+"""Values of tau further apart than this factor get a logarithmic axis."""
+
+
+def run_charts(run: RunContents) -> list[Chart]:
+    """Return the four curves of one run: error, gates, multiplier and tolerance hits."""
+    rows = thin(run.rows)
+    errors = [_curve("training error", rows, "error", thin=True)]
+    if run.recipe.measures_heldout:
+        errors.append(_curve("held-out error, averaged weights", rows, "watched", GREEN))
+    if run.recipe.samples_gates:
+        gates = [_curve("sum of π", rows, "gate_sum"), _curve("open gates", rows, "open", GREY, step=True, dash=True)]
+    else:
+        gates = [Series("open gates", *open_counts(run.decisions, run.n, rows[-1].step), step=True)]
+    bound = [] if run.tau is None else [_tau_rule(run.tau, ORANGE)]
+    saved = [] if run.result is None else [Rule("x", run.result.model_step, "the saved model", GREY)]
+    curves = [errors, gates, [_curve("", rows, "multiplier")], [_curve("", rows, "hits")]]
+    return _four_charts(curves, _highest_error(rows, run.tau), run.n, bound, saved)
+
+
+def comparison_charts(runs: Sequence[tuple[str, RunContents]], colours: Sequence[int] = ()) -> list[Chart]:
+    """Return the four curves of several runs; by default each has a colour of its own."""
+    curves: list[list[Series]] = [[], [], [], []]
+    highest = 1e-12
+    for i, (name, run) in enumerate(runs):
+        if not run.rows:
+            continue
+        rows = thin(run.rows)
+        error = "watched" if run.recipe.measures_heldout else "error"
+        colour, dash = (colours[i], False) if colours else run_style(i)
+        for series, column in zip(curves, (error, "open", "multiplier", "hits"), strict=True):
+            series.append(_curve(name, rows, column, colour, step=column == "open", dash=dash))
+        highest = max(highest, _highest_error(rows, run.tau))
+    if not curves[0]:
+        return []
+    taus = {run.tau for _, run in runs if run.tau is not None}
+    bound = [_tau_rule(tau, GREY) for tau in taus] if len(taus) == 1 else []
+    return _four_charts(curves, highest, max(row.open for _, run in runs for row in run.rows), bound, [])
+
+
+def _four_charts(
+    curves: Sequence[Sequence[Series]], highest: float, n: int, bound: Sequence[Rule], saved: Sequence[Rule]
+) -> list[Chart]:
+    errors, gates, multiplier, hits = curves
+    x = Axis("batch", 0, max(series.x[-1] for series in errors), whole=True)
+    known = [value for series in multiplier for value in series.y if value > 0 and math.isfinite(value)]
+    low, high = (min(known) / 1.2, max(known) * 1.2) if known else (0.1, 10.0)
+    parts = [
+        ("Error per input", Axis("error per input", 0, highest), errors, [*bound, *saved]),
+        ("Open gates", Axis("gates", 0, 1.05 * n, whole=True), gates, saved),
+        ("Multiplier λ′", Axis("multiplier λ′", low, high, log=True), multiplier, saved),
+        ("Tolerance hits", Axis("tolerance hits", 0, 1, percent=True, fixed=True), hits, saved),
+    ]
+    return [
+        Chart(title, _about(title, series), x, y, series=series, rules=rules, group="batches")
+        for title, y, series, rules in parts
+    ]
+
+
+def gate_chart(lines: Sequence[GateLine], end: int) -> Chart:
+    """Return one line per gate over the batches."""
+    left, again = sum(line.open for line in lines), count_reopened(lines)
+    about = f"One line per gate: {left} of {len(lines)} are open at the end, {again} reopened."
+    x = Axis("batch", 0, end, whole=True)
+    return Chart("Gates over the batches", about, x, kind="gates", gates=lines, group="batches")
+
+
+def count_reopened(lines: Sequence[GateLine]) -> int:
+    """Return how often a gate reopened."""
+    return sum(change == "reopened" for line in lines for _, change in line.changes)
+
+
+def error_histogram(errors: np.ndarray, tau: float | None) -> Chart:
+    """Return how many inputs have which error, in another colour beyond tau. The last bar has all larger errors."""
+    top = max(float(np.percentile(errors, 99.5)), 1.25 * (tau or 0.0), 1e-12)
+    width = top / BINS
+    rules = [Rule("x", float(errors.mean()), "mean of these inputs", GREEN)]
+    share = ""
+    if tau is not None:
+        width = tau / max(1, round(tau / width))  # tau is an edge, so that no bar has both colours
+        rules.append(Rule("x", tau, f"τ = {tau:g}, the bound on the mean", ORANGE, dash=True))
+        share = f" {np.mean(errors <= tau):.0%} of them are at or below tau."
+    bins = max(1, math.ceil(top / width))
+    counts = np.bincount(np.minimum((errors / width).astype(int), bins - 1), minlength=bins).tolist()
+    return Chart(
+        f"{len(errors):,} test inputs",
+        f"A histogram of the errors of {len(errors):,} test inputs.{share}",
+        Axis("error of one input", 0, bins * width),
+        Axis("inputs", 0, max(counts), whole=True),
+        kind="bars",
+        rules=rules,
+        edges=[i * width for i in range(bins + 1)],
+        counts=counts,
+        over=tau,
+        height=260,
+    )
+
+
+def front_chart(results: Sequence[Result], links: Sequence[str | None] = ()) -> Chart:
+    """Return dimensions against tau, one point per model; hollow points do not keep the promise."""
+    taus, dims = [result.tau or 0.0 for result in results], [result.dims for result in results]
+    notes = [
+        f"τ {tau:g}: {result.dims} dimensions, error {result.heldout.error:.4g}, {'met' if result.met else 'not met'}"
+        for tau, result in zip(taus, results, strict=True)
+    ]
+    points = Series(
+        "",
+        taus,
+        dims,
+        step=True,
+        marks=True,
+        hollow=[not result.met for result in results],
+        labels=list(map(str, dims)),
+        notes=notes,
+        links=list(links),
+    )
+    low, high, label = min(taus), max(taus), "τ: accepted error per input"
+    wide = high >= WIDE * low > 0
+    if wide or low == high:
+        x = Axis(label, low * 0.9, high * 1.1, log=wide)
+    else:
+        x = Axis(label, low - 0.04 * (high - low), high + 0.06 * (high - low))
+    return Chart(
+        "Dimensions against τ",
+        f"Latent dimensions against tau. {'; '.join(notes)}.",
+        x,
+        Axis("latent dimensions", 0, 1.2 * max([*dims, 1]), whole=True, fixed=True),
+        series=[points],
+        height=320,
+    )
+
+
+def cost_chart(runs: Sequence[tuple[int, str, Result]]) -> Chart:
+    """Return several runs' costs of removal, largest first. A run's number gives its colour."""
+    series = []
+    for i, name, result in runs:
+        costs = [dimension.cost for dimension in result.dimensions]
+        colour, dash = run_style(i)
+        series.append(Series(name, range(1, len(costs) + 1), costs, colour, dash=dash, marks=len(costs) <= 64))
+    most = max(len(one.x) for one in series)
+    costs = [cost for one in series for cost in one.y]
+    title = "Cost of removal of each kept dimension, largest first"
+    return Chart(
+        title,
+        _about(title, series),
+        Axis("dimension, by cost", 0.5, most + 0.5, whole=True),
+        Axis("cost of removal", min(0.0, *costs), 1.1 * max(1e-12, *costs)),
+        series=series,
+        height=260,
+    )
+
+
+def run_style(place: int) -> tuple[int, bool]:
+    """Return the colour of one of several runs, and whether it is dashed, as it is from the eighth on."""
+    return RUN_COLOURS[place % len(RUN_COLOURS)], place >= len(RUN_COLOURS)
+
+
+def traversal_chart(one: "Traversal", columns: Sequence[str], unit: np.ndarray | float) -> Chart:
+    """Return what one dimension does to a vector: named columns against the code, unnamed values as profiles."""
+    if columns:
+        scaled = one.decoded / unit
+        moved = scaled - scaled[len(scaled) // 2]
+        most = np.argsort(-np.ptp(scaled, axis=0), kind="stable")[:MOST_MOVING]
+        xs = one.positions.tolist()
+        series = [Series(columns[c], xs, moved[:, c].tolist(), RUN_COLOURS[i]) for i, c in enumerate(most)]
+        x, label = Axis("code", xs[0], max(xs[-1], xs[0] + 1e-9)), "change"
+    else:
+        xs = list(range(one.decoded.shape[1]))
+        chosen = zip((0, len(one.decoded) // 2, len(one.decoded) - 1), (BLUE, GREY, ORANGE), strict=True)
+        series = [Series(f"code {one.positions[i]:.3g}", xs, one.decoded[i].tolist(), colour) for i, colour in chosen]
+        x, label = Axis("value", 0, max(1, xs[-1]), whole=True), "decoded"
+    everything = [v for s in series for v in s.y]
+    low, high = min(everything), max(everything)
+    pad = 0.06 * (high - low) or 0.1
+    title = f"Dimension {one.dimension + 1}"
+    return Chart(title, _about(title, series), x, Axis(label, low - pad, high + pad), series=series, height=210)
+
+
+def thin(rows: Sequence[MetricRow]) -> list[MetricRow]:
+    """Return at most about 1,200 rows that draw the same curves: of each part, the extremes of each curve."""
+    if len(rows) <= MOST_ROWS:
+        return list(rows)
+    kept = {0, len(rows) - 1}
+    names = ("error", "watched", "gate_sum", "multiplier", "hits")
+    for part in np.array_split(np.arange(len(rows)), MOST_ROWS // (2 * len(names))):
+        for name in names:
+            values = np.array([getattr(rows[i], name) for i in part])
+            if not np.isnan(values).all():
+                kept |= {int(part[np.nanargmin(values)]), int(part[np.nanargmax(values)])}
+    return [rows[i] for i in sorted(kept)]
+
+
+def _highest_error(rows: Sequence[MetricRow], tau: float | None) -> float:
+    """Return the error axis's end, chosen so that the first steep fall does not flatten the rest of the curve."""
+    ordered = sorted(row.error for row in rows)
+    return max(1.15 * ordered[int(0.98 * (len(ordered) - 1))], 1.6 * (tau or 0.0), 1e-12)
+
+
+def _curve(name: str, rows: Sequence[MetricRow], column: str, colour: int = BLUE, **style: Any) -> Series:
+    return Series(name, [row.step for row in rows], [getattr(row, column) for row in rows], colour, **style)
+
+
+def _tau_rule(tau: float, colour: int) -> Rule:
+    return Rule("y", tau, f"τ = {tau:g}", colour, dash=True)
+
+
+def _about(title: str, series: Sequence[Series]) -> str:
+    ends = [f"{one.name or title} ends at {one.y[-1]:.4g}" for one in series if len(one.y)]
+    return f"{title}: {'; '.join(ends)}."

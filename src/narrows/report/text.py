@@ -1,0 +1,227 @@
+"""A run's answer, certificate and progress as plain sentences, for the terminal and for the pages.
+
+Names of settings and commands are in backquotes, which a page shows as code.
+"""
+
+import shlex
+from typing import Literal
+
+from narrows.recipes.controller import ControllerConfig
+from narrows.recipes.registry import RECIPES
+from narrows.report.contents import RunContents, read_run
+from narrows.runs.certificate import LEVEL
+from narrows.runs.folder import RunFolder
+from narrows.runs.front import FrontFolder, outermost
+from narrows.runs.records import DecisionRow, HeldOut, MetricRow, Result
+from narrows.training.config import TrainConfig
+
+MOST_COSTS = 12
+"""Costs of removal in the answer; longer lists are cut off."""
+SLACK = 0.9
+"""Below this share of tau the error leaves room for more gates to close."""
+
+
+def answer(result: Result) -> str:
+    """Return the answer and its certificate in a few lines."""
+    held, tau = result.heldout, result.tau
+    bound = "" if tau is None else f" (tau {tau:g})"
+    bound_per_value = "" if tau is None else f" (tau {tau / result.values:.3g})"
+    explained = f"; {share(1 - held.error / result.variance)} of the variance explained" if result.variance else ""
+    lines = [
+        headline(result),
+        f"error on {held.count:,} test inputs: {held.error:.4g}{bound}, {LEVEL} interval {held.low:.4g} to "
+        f"{held.high:.4g}; {held.error_at_mean:.4g} when decoding the mean",
+        f"per value: {held.error / result.values:.3g}{bound_per_value}{explained}",
+    ]
+    if result.dimensions:
+        costs = sorted((dimension.cost for dimension in result.dimensions), reverse=True)
+        shown = " ".join(f"{cost:.3g}" for cost in costs[:MOST_COSTS]) + (" ..." if len(costs) > MOST_COSTS else "")
+        lines.append(f"cost of removing each dimension: {shown}")
+    lines.append(
+        f"{plural(result.steps, 'batch')} in {minutes(result.seconds)}; "
+        f"the model was saved after batch {result.model_step:,}"
+    )
+    return "\n".join(lines)
+
+
+def headline(result: Result) -> str:
+    """Return the answer in one sentence."""
+    dims, tau = f"{result.dims} of {result.n} dimensions {'is' if result.dims == 1 else 'are'}", result.tau
+    longer = "train longer (`--steps`, `--patience`)"
+    if tau is None:
+        return f"a plain VAE with {plural(result.dims, 'dimension')}"
+    if result.met:
+        return f"{dims} enough: the error is within tau on data the model never saw"
+    if result.model == "last" and result.validation.error <= tau:
+        return (
+            f"{dims} kept, but tau is not certain: on the validation split the error is {interval(result.validation)}, "
+            f"and tau is {tau:g}; use more data, raise tau a little, or {longer}"
+        )
+    if result.model == "last":
+        return (
+            f"tau was not reached: the best error is {result.best_error:.4g} with {result.best_dims} of {result.n} "
+            f"dimensions (tau {tau:g}); raise tau or n, or {longer}; the last model, with "
+            f"{plural(result.dims, 'dimension')}, is saved and marked as such"
+        )
+    return (
+        f"{dims} kept, but tau is not certain: the error is within tau on the validation split "
+        f"({interval(result.validation)}) but not on the test split ({interval(result.heldout)}); "
+        f"raise tau a little, or {longer}"
+    )
+
+
+def full_answer(result: Result, folder: RunFolder) -> str:
+    """Return the answer and what else there is to know about it."""
+    return "\n".join([answer(result), *notes(read_run(folder))])
+
+
+def notes(run: RunContents) -> list[str]:
+    """Return where tau came from if another run set it, and whether a longer run may find fewer dimensions."""
+    lines = []
+    plain = RunFolder(run.folder.plain)
+    reference = plain.read_result()
+    if reference is not None:
+        lines.append(
+            f"tau comes from the plain VAE with {plural(reference.dims, 'dimension')} in {plain.path}, whose error on "
+            f"the same test inputs is {interval(reference.heldout)}"
+        )
+    advice = hint(run)
+    return [*lines, advice] if advice else lines
+
+
+CUT_OFF = "`steps` ended the search early, so the number is an upper bound; without `steps` the search ends by itself"
+
+
+def hint(run: RunContents) -> str | None:
+    """Return advice if training ended early: with room below tau, or between two sizes."""
+    result, rows = run.result, run.rows
+    if result is None or not rows or result.model == "last" or result.tau is None:
+        return None
+    if run.recipe.ends_by_itself:
+        return CUT_OFF if is_cut_off(run) else None
+    row, command = rows[-1], f"`narrows resume {shlex.quote(str(run.folder.path))} --steps {2 * result.steps}`"
+    if result.dims and row.open < result.dims:
+        return f"training ended with {row.open} gates open and the error still above tau; continue with {command}"
+    if result.dims and row.error < SLACK * result.tau:
+        return (
+            f"training ended with the error at {row.error / result.tau:.0%} of tau; more gates may close with {command}"
+        )
+    return None
+
+
+def is_cut_off(run: RunContents) -> bool:
+    """Return whether the last phase began because `steps` was nearly used up, while gates could still close."""
+    steps = run.config.steps
+    if not (run.recipe.closes_gates and run.recipe.ends_by_itself) or steps == "auto":
+        return False
+    release = next((decision for decision in run.decisions if decision.action == "release"), None)
+    return release is None or release.step >= steps / (1 + ControllerConfig.last)
+
+
+def front_table(folder: FrontFolder) -> str:
+    """Return one line per tau: dimensions, held-out error, and whether the promise is kept."""
+    results, taus = folder.read_results(), folder.read_about()["taus"]
+    lines = [f"{'tau':>8}  {'dims':>4}  {f'test error ({LEVEL})':<28}  met (the interval is within tau)"]
+    for result in results:
+        error, met = with_interval(result.heldout), "yes" if result.met else "NO"
+        lines.append(f"{result.tau:>8g}  {result.dims:>4}  {error:<28}  {met}")
+    if any(is_cut_off(read_run(folder.level(result.tau or 0.0))) for result in results):
+        lines.append(CUT_OFF)
+    if len(results) < len(taus):
+        lines.append(f"{len(taus) - len(results)} of {len(taus)} not done yet")
+    return "\n".join(lines)
+
+
+def resume_command(folder: RunFolder) -> str:
+    """Return the command that continues a run, or the front or the run that it is a part of."""
+    return f"narrows resume {shlex.quote(str(outermost(folder)))}"
+
+
+def progress(run: RunContents) -> str:
+    """Return how far a run is that has not ended, and how to continue it."""
+    plain = RunFolder(run.folder.plain)
+    if not run.rows and plain.config.exists() and plain.read_result() is None:
+        return progress(read_run(plain))
+    state = "no metrics yet"
+    if run.rows:
+        row = run.rows[-1]
+        state = f"{batch_of(row.step, run.config.steps)}, {error_of(run.config, row)}, {plural(row.open, 'gate')} open"
+    return f"{run.folder.path} has not ended: {state}; continue it with `{resume_command(run.folder)}`"
+
+
+def metrics_line(config: TrainConfig, row: MetricRow) -> str:
+    """Return a row of metrics in one line: error, tau, gates, multiplier, hits."""
+    bound = "" if config.tau is None else f" (tau {config.tau:g})"
+    gates = f"{row.open} of {config.n} open"
+    return f"{error_of(config, row)}{bound}, {gates}, lambda {row.multiplier:.3g}, hits {row.hits:.0%}"
+
+
+def error_of(config: TrainConfig, row: MetricRow) -> str:
+    """Return a row's held-out error if the recipe measures it, else its training error."""
+    if RECIPES[config.recipe].measures_heldout:
+        return f"held-out error {row.watched:.4g}"
+    return f"training error {row.error:.4g}"
+
+
+def batch_of(step: int, steps: int | Literal["auto"]) -> str:
+    """Return how many batches are done, and of how many if that is known."""
+    return f"batch {step:,}" if steps == "auto" else f"batch {step:,} of {steps:,}"
+
+
+def decision(row: DecisionRow) -> str:
+    """Return what the fast recipe did."""
+    gates = row.gates.split()
+    which = f"gate{'' if len(gates) == 1 else 's'} {' '.join(gates)}"
+    actions = {
+        "close": f"closed {which}",
+        "reopen": f"reopened {which}, because closing failed",
+        "restore": "restored the weights from before the last closing",
+        "release": "began the last phase",
+        "end": "ended training",
+    }
+    return f"batch {row.step:,}: {actions.get(row.action, row.action)} (error at {row.error:.0%} of its target)"
+
+
+def share(part: float) -> str:
+    """Format a share in percent, with more digits near 100%."""
+    return f"{part:.1%}" if part < 0.99 else f"{part:.3%}"
+
+
+def with_interval(held: HeldOut) -> str:
+    """Format an error with both ends of its interval."""
+    return f"{held.error:.4g} ({held.low:.4g} to {held.high:.4g})"
+
+
+def interval(held: HeldOut) -> str:
+    """Format an error with the upper end of its interval."""
+    return f"{held.error:.4g}, {LEVEL} up to {held.high:.4g}"
+
+
+def duration(seconds: float) -> str:
+    """Format a time in its largest unit, such as 40 s, 3 min, 5 h or 2 days."""
+    for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def minutes(seconds: float) -> str:
+    """Format a time in minutes and seconds."""
+    whole_minutes, rest = divmod(round(seconds), 60)
+    return f"{whole_minutes} min {rest} s"
+
+
+def number(value: float) -> str:
+    """Format a number with four digits, without an exponent where it reads better so."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def sentence(text: str) -> str:
+    """Return the text with a capital and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
+
+
+def plural(count: int, thing: str) -> str:
+    """Format a count with its noun."""
+    ending = "" if count == 1 else "es" if thing.endswith("ch") else "s"
+    return f"{count:,} {thing}{ending}"

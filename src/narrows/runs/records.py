@@ -1,0 +1,192 @@
+"""What a run's files hold, as small typed records: rows of metrics.csv and decisions.csv, and result.json.
+
+This module loads no torch, so that `narrows show` and `narrows watch` start at once.
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Self
+
+
+class CsvRow:
+    """A dataclass of numbers and words that is one line of a .csv file."""
+
+    @classmethod
+    def columns(cls) -> list[str]:
+        """Return the header: the fields' names, with the multiplier under the name the paper gives it."""
+        return ["lambda" if field.name == "multiplier" else field.name for field in fields(cls)]  # type: ignore[arg-type]
+
+    @classmethod
+    def parse(cls, line: str) -> Self:
+        """Read a line; raise ValueError if it is not one of these rows."""
+        cells = zip(fields(cls), line.split(","), strict=True)  # type: ignore[arg-type]
+        return cls(*(field.type(cell) for field, cell in cells))  # type: ignore[operator]
+
+    def cells(self) -> Iterable[str]:
+        """Return the line's cells, numbers with six digits."""
+        values = asdict(self).values()  # type: ignore[call-overload]
+        return (f"{value:.6g}" if isinstance(value, float) else str(value) for value in values)
+
+
+@dataclass(frozen=True)
+class MetricRow(CsvRow):
+    """One row of metrics.csv. Averages are over the batches since the previous row."""
+
+    step: int
+    """Batches done."""
+    error: float
+    """Average training error with sampled gates: what the constraint sees."""
+    gate_sum: float
+    """Sum of the gates' probabilities pi, now."""
+    open: int
+    """Number of gates with pi > 1/2, now."""
+    multiplier: float
+    """lambda', now; the column is called lambda."""
+    hits: float
+    """Average fraction of examples within the bound that training aims at."""
+    kl: float
+    """Average KL over the open gates."""
+    loss: float
+    """Average loss as the paper writes it."""
+    seconds: float
+    """Training time so far."""
+    watched: float = math.nan
+    """Held-out error of the averaged weights, for recipes that measure it while they train; nan for the others."""
+
+    def in_unit(self, square: float) -> "MetricRow":
+        """Return the row with its errors times `square`; the loss counts errors in tau and has no unit."""
+        return replace(self, error=self.error * square, watched=self.watched * square)
+
+
+@dataclass(frozen=True)
+class DecisionRow(CsvRow):
+    """One row of decisions.csv: what the recipe did after a batch, and why."""
+
+    step: int
+    """Batches done."""
+    action: str
+    """close, reopen, restore (all weights from before the last closing), release (the last phase begins) or end."""
+    open: int
+    """Number of gates open before the action."""
+    error: float
+    """Held-out error of the averaged weights at that time, as a share of its target."""
+    gates: str
+    """The gates concerned, separated by spaces."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The error on inputs that trained nothing: summed over one input's values, with hard gates."""
+
+    error: float
+    """Mean error with z sampled from the posterior: the number that must not exceed tau."""
+    low: float
+    """Lower end of the mean's interval (certificate.py)."""
+    high: float
+    """Upper end of the mean's interval."""
+    error_at_mean: float
+    """Mean error with z = mu, as `reconstruct` decodes it."""
+    count: int
+    """Number of inputs measured."""
+
+    def in_unit(self, square: float) -> "HeldOut":
+        """Return the errors times `square`."""
+        names = ("error", "low", "high", "error_at_mean")
+        return replace(self, **{name: getattr(self, name) * square for name in names})
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One latent dimension of the saved model, measured on test inputs."""
+
+    kept: int
+    """Its index among the n dimensions at the start."""
+    cost: float
+    """Cost of removal: how much the error rises when the dimension is closed without further training."""
+    kl: float
+    """Average KL of its posterior from the prior, in nats: how much it says about an input."""
+    mean: float
+    """Mean of the aggregate posterior (over inputs and noise); the prior's is 0."""
+    std: float
+    """Standard deviation of the aggregate posterior; the prior's is 1."""
+
+    def gap(self) -> float:
+        """Return the KL from the prior of a normal distribution with the aggregate posterior's mean and deviation."""
+        variance = max(self.std**2, 1e-30)
+        return 0.5 * (variance + self.mean**2 - 1 - math.log(variance))
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer: how many dimensions, and what the model with that many does on the test split."""
+
+    n: int
+    """Latent dimensions at the start."""
+    dims: int
+    """Latent dimensions of the saved model."""
+    kept: list[int]
+    """Their indices among the n."""
+    tau: float | None
+    """The promised bound on the error; None for a plain VAE without one."""
+    values: int
+    """Number of values in one input; an error divided by it is the error per value."""
+    variance: float | None
+    """For squared errors, the training data's variance, summed over an input's values; 1 - error / variance is what
+    PCA calls explained."""
+    heldout: HeldOut
+    """The saved model on the test split, which is used once."""
+    validation: HeldOut
+    """The same model on the validation split, which chose it."""
+    best_error: float
+    """Smallest validation error seen while training, met or not: how close to tau the run came."""
+    best_dims: int
+    """Dimensions open at that moment."""
+    met: bool
+    """Whether the promise is certified: the saved model met tau on validation and on the test split."""
+    model: str
+    """"smallest that met tau", or "last" when none did on validation."""
+    model_step: int
+    """Batches after which the saved model was taken."""
+    steps: int
+    """Batches trained in all."""
+    seconds: float
+    """Training time in all, without loading data and the final test."""
+    seed: int
+    """Seed of initial weights, noise and the order of batches."""
+    versions: dict[str, str]
+    """Versions of the packages it was trained with."""
+    dimensions: list[Dimension]
+    """The saved model's dimensions in its order: by cost of removal, largest first."""
+
+    def in_unit(self, square: float) -> "Result":
+        """Return the answer with all its errors times `square`."""
+        return replace(
+            self,
+            tau=self.tau and self.tau * square,
+            variance=self.variance and self.variance * square,
+            heldout=self.heldout.in_unit(square),
+            validation=self.validation.in_unit(square),
+            best_error=self.best_error * square,
+            dimensions=[replace(dimension, cost=dimension.cost * square) for dimension in self.dimensions],
+        )
+
+    def to_json(self) -> str:
+        """Return the text of result.json."""
+        return json.dumps(asdict(self), indent=2, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Result":
+        """Read result.json; raise ValueError, TypeError or KeyError if it is damaged."""
+        content = json.loads(text, parse_constant=_raise_not_a_number)
+        for key in ("heldout", "validation"):
+            numbers: dict[str, Any] = {name: float(number) for name, number in content[key].items()}
+            content[key] = HeldOut(**{**numbers, "count": int(numbers["count"])})
+        content["dimensions"] = [Dimension(**dimension) for dimension in content["dimensions"]]
+        content["tau"] = None if content["tau"] is None else float(content["tau"])
+        return cls(**{**content, "dims": int(content["dims"])})
+
+
+def _raise_not_a_number(name: str) -> float:
+    raise ValueError(f"{name} is not a number")

@@ -1,0 +1,148 @@
+"""Where a run writes: a folder, or memory for the estimator. The trainer knows only the interface, `Sink`."""
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from narrows._util.errors import NarrowsError
+from narrows.model.storage import save_model
+from narrows.model.vae import VAE
+from narrows.runs.folder import RunFolder
+from narrows.runs.records import DecisionRow, MetricRow, Result
+from narrows.training.checkpoint import save_checkpoint, write_state
+from narrows.training.signals import Interrupted, StopRequest
+
+State = Callable[[], dict[str, Any]]
+"""Returns the run's whole state; called only by a sink that stores it."""
+
+
+class Sink:
+    """The interface, and what all processes but the first use: it stores nothing.
+
+    Arguments:
+        folder: The run's folder, for listeners and messages; None for a run in memory.
+    """
+
+    def __init__(self, folder: RunFolder | None = None) -> None:
+        self.folder = folder
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[StopRequest]:
+        """Surround the whole run, and yield what says whether it should stop."""
+        with StopRequest() as stop:
+            yield stop
+
+    def start(self, settings: dict[str, Any], state: State) -> None:
+        """Begin a run that has no batch yet."""
+
+    def restart(self, settings: dict[str, Any], step: int, log_every: int) -> None:
+        """Continue a run after batch `step`."""
+
+    def write_row(self, row: MetricRow, costs: list[float] | None) -> None:
+        """Store one row of metrics and the costs of removal at that batch."""
+
+    def write_decision(self, row: DecisionRow) -> None:
+        """Store one decision."""
+
+    def write_checkpoint(self, step: int, state: State) -> None:
+        """Store the state after `step` batches, so that the run can be resumed from there."""
+
+    def write_settled(self, state: State) -> None:
+        """Store the state in which the size was found."""
+
+    def write_model(self, model: VAE, about: dict[str, Any]) -> None:
+        """Store the model, in place of one stored before, with its description."""
+
+    def write_result(self, result: Result) -> None:
+        """Store the answer."""
+
+
+class MemorySink(Sink):
+    """Keeps the rows and the model. Ctrl-C ends the run at once, and nothing is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[MetricRow] = []
+        self.model: VAE | None = None
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[StopRequest]:
+        """Leave signals as they are."""
+        yield StopRequest()
+
+    def write_row(self, row: MetricRow, costs: list[float] | None) -> None:
+        """Keep the row."""
+        self.rows.append(row)
+
+    def write_model(self, model: VAE, about: dict[str, Any]) -> None:
+        """Keep the model."""
+        self.model = model
+
+
+class FolderSink(Sink):
+    """Writes into a run's folder.
+
+    Arguments:
+        folder: The folder, which exists.
+        keep_settled: Also store the state in which the size was found; the next tau of a front continues from it.
+    """
+
+    def __init__(self, folder: RunFolder, keep_settled: bool = False) -> None:
+        super().__init__(folder)
+        self.files, self.keep_settled = folder, keep_settled
+        self.saved_step = 0
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[StopRequest]:
+        """Hold the folder and take signals as requests; after a second Ctrl-C or a full disk, say how to continue."""
+        try:
+            with super().session() as stop, self.files.lock():
+                yield stop
+        except KeyboardInterrupt:
+            raise Interrupted(self.saved_step, self.files.path, signal.SIGINT) from None
+        except OSError as error:
+            raise NarrowsError(
+                f"cannot write into {self.files.path}: {error.strerror}; what was saved is safe: free some space, then "
+                f"continue with `narrows resume {self.files.path}`"
+            ) from error
+
+    def start(self, settings: dict[str, Any], state: State) -> None:
+        """Write the settings and a checkpoint of batch 0, so that the run can be resumed from any moment on."""
+        self.files.write_config(settings)
+        self.write_checkpoint(0, state)
+
+    def restart(self, settings: dict[str, Any], step: int, log_every: int) -> None:
+        """Drop what was written after batch `step`, and the answer, which no longer holds."""
+        self.saved_step = step
+        self.files.truncate_rows(step, log_every)
+        self.files.result.unlink(missing_ok=True)
+        self.files.write_config(settings)
+
+    def write_row(self, row: MetricRow, costs: list[float] | None) -> None:
+        """Append to metrics.csv and costs.csv."""
+        self.files.append_row(row)
+        if costs is not None:
+            self.files.append_costs(row.step, costs)
+
+    def write_decision(self, row: DecisionRow) -> None:
+        """Append to decisions.csv."""
+        self.files.append_decision(row)
+
+    def write_checkpoint(self, step: int, state: State) -> None:
+        """Write a checkpoint; the last two are kept."""
+        save_checkpoint(self.files.checkpoints, step, state())
+        self.saved_step = step
+
+    def write_settled(self, state: State) -> None:
+        """Write settled.ckpt, if the next tau of a front needs it."""
+        if self.keep_settled:
+            write_state(self.files.settled, state())
+
+    def write_model(self, model: VAE, about: dict[str, Any]) -> None:
+        """Write model.safetensors."""
+        save_model(model, self.files.model, about)
+
+    def write_result(self, result: Result) -> None:
+        """Write result.json."""
+        self.files.write_result(result)

@@ -1,0 +1,355 @@
+"""The trainer: batches, metrics, validation, checkpoints, and the end of a run.
+
+`Trainer` holds all state of a run. It is deterministic given its plan, and `state_dict` is everything it depends on, so
+training through a checkpoint equals training in one go, bit for bit.
+"""
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from narrows._util.errors import NarrowsError, setting
+from narrows.data import Batches
+from narrows.model.vae import VAE
+from narrows.objective import ERRORS
+from narrows.recipes.base import RecipeInputs, build_recipe, make_optimiser
+from narrows.recipes.controller import Decision
+from narrows.recipes.registry import RECIPES
+from narrows.runs import certificate
+from narrows.runs.records import DecisionRow, MetricRow, Result
+from narrows.training.config import to_dict
+from narrows.training.listeners import Listener, RunStart
+from narrows.training.model_file import description, in_users_units, versions
+from narrows.training.selection import Candidate, Selection
+from narrows.training.setup import Build, Plan, make_accelerator, make_model, on_first_process
+from narrows.training.signals import Interrupted, StopRequest
+from narrows.training.sinks import Sink
+from narrows.training.trackers import Trackers
+from narrows.training.validation import describe_dimensions, evaluate
+
+MAY_CHANGE = ("data", "steps", "patience", "device", "threads", "track", "log_every", "eval_every", "checkpoint_every")
+"""Settings that may differ when a run is resumed; data that changed are recognised by their fingerprint."""
+PARTS = ("objective", "optimiser", "batches", "selection")
+"""The trainer's parts whose state is in their `state_dict`."""
+TEST_SEED = 2
+"""Seed of the posterior samples on the test split."""
+AFFORDABLE = 16
+"""Full validation passes are at least `len(validation) / AFFORDABLE` batches apart."""
+
+
+class Trainer:
+    """One run. Creating it builds the model and touches no file; `start` or `resume` trains, once.
+
+    Arguments:
+        plan: The checked settings and data.
+        listener: Hears how training goes.
+        build: A user's own networks.
+    """
+
+    def __init__(self, plan: Plan, listener: Listener, build: Build | None = None) -> None:
+        self.plan, self.listener, self.config = plan, listener, plan.config
+        self.accelerator = make_accelerator(self.config)
+        self.sink = Sink()
+        self.batches = Batches(plan.splits.train, self.config.batch, self.config.seed)
+        self.traits = RECIPES[self.config.recipe]
+        model = make_model(self.config, plan.data, plan.moments, build).to(self.accelerator.device)
+        self.recipe = build_recipe(self.config.recipe, self._recipe_inputs(model))
+        objective: Any = self.recipe.objective.to(self.accelerator.device)
+        self.objective = objective
+        self.model, self.constraint = objective.model, objective.constraint
+        self.optimiser = make_optimiser(objective, self.config.learning_rate)
+        self.wrapped, self.prepared = self.accelerator.prepare(self.objective, self.optimiser)
+        self.noise = torch.Generator(self.accelerator.device).manual_seed(self.config.seed)
+        self.trackers = Trackers()
+        self.step = self.validated = 0
+        self.seconds = 0.0
+        self.totals = torch.zeros(5, device=self.accelerator.device)
+        """Sums since the last row of metrics: error, hits, kl, loss, and the number of batches."""
+        error = ERRORS[self.config.error]
+        self.selection = Selection(plan.data.examples, plan.splits.validation, plan.tau, error)
+
+    def start(self, sink: Sink) -> Result:
+        """Train from the first batch and return the answer."""
+        self._attach(sink)
+        with self.sink.session() as stop:
+            self.sink.start(to_dict(self.config), self.state_dict)
+            return self._run(stop)
+
+    def resume(self, sink: Sink, state: dict[str, Any]) -> Result:
+        """Continue the run that `state` was taken from, and return the answer."""
+        self._attach(sink)
+        self.load_state_dict(state)
+        with self.sink.session() as stop:
+            self.sink.restart(to_dict(self.config), self.step, self.config.log_every)
+            return self._run(stop)
+
+    def continue_from(self, state: dict[str, Any]) -> None:
+        """Begin with the weights, gates and stream of batches of another run that had found its size."""
+        model = {name: tensor for name, tensor in state["objective"].items() if name.startswith("model.")}
+        self.objective.load_state_dict(model, strict=False)
+        self.recipe.continue_from(state["recipe"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.noise.set_state(state["noise"])
+        self.batches.load_state_dict(state["batches"])
+
+    def load_weights(self, model: VAE) -> None:
+        """Begin with the networks of another model, but with the scaling of these data."""
+        try:
+            for part in ("encoder", "decoder"):
+                getattr(self.model, part).load_state_dict(getattr(model, part).state_dict())
+        except RuntimeError:
+            raise NarrowsError(
+                f"{setting('warm_start')}: the present model has other networks; pass the same ones"
+            ) from None
+        self.recipe.restart()
+
+    def _attach(self, sink: Sink) -> None:
+        self.sink = sink if self.accelerator.is_main_process else Sink(sink.folder)
+
+    def _run(self, stop: StopRequest) -> Result:
+        """Train to the last batch and certify the model; or stop at a signal, with a checkpoint."""
+        weights = sum(p.numel() for p in self.model.parameters())
+        header = self.plan.header(weights, str(self.accelerator.device))
+        self.listener.begin(RunStart(self.config, self.sink.folder, header, self.step))
+        if self.accelerator.is_main_process and self.plan.trackers and self.sink.folder:
+            self.trackers.start(self.plan.trackers, self.sink.folder.path, to_dict(self.config), self.step)
+        started = time.perf_counter() - self.seconds
+        try:
+            while not self._ended():
+                self.train_batch()
+                self.seconds = time.perf_counter() - started
+                if self._due(self.config.log_every):
+                    self._log()
+                stopping = self._agree(stop)
+                if self._due(self.config.checkpoint_every) or stopping:
+                    self._checkpoint()
+                if stopping and not self._ended():
+                    raise Interrupted(self.step, self.sink.folder.path if self.sink.folder else Path(), stopping)
+            return self._finish()
+        finally:
+            self.listener.end()
+            self.trackers.close()
+
+    def train_batch(self) -> None:
+        """Train one batch, let the recipe decide, validate where it is due, and carry the decision out."""
+        index = self.batches.next()
+        noise = self.recipe.noise(len(index), self.noise)
+        x = self.plan.data.examples.batch(self._share(index)).to(self.accelerator.device)
+        loss, record = self.wrapped(x, noise)
+        self.accelerator.backward(loss)
+        self.prepared.step()
+        self.prepared.zero_grad()
+        self.totals += torch.stack([*record, torch.ones_like(record.loss)])
+        self.step += 1
+        self.recipe.update(self.optimiser)
+        decision = self.recipe.decide()
+        if self._validation_due(decision):
+            self.validated = self.step
+            self._validate()
+        if decision is not None:
+            self._carry_out(decision)
+
+    def _validation_due(self, decision: Decision | None) -> bool:
+        """Return whether to validate now: regularly, or where a recipe decides, before a size that holds is left."""
+        if not self.traits.measures_heldout:
+            return self._due(self.config.eval_every)
+        if decision is None or not decision.closes:
+            return decision is not None and decision.settles
+        return self.step - self.validated >= min(self.config.eval_every, len(self.plan.splits.validation) // AFFORDABLE)
+
+    def _carry_out(self, decision: Decision) -> None:
+        gates = " ".join(map(str, decision.gates))
+        count = len(self.recipe.candidate.gates.kept())
+        row = DecisionRow(self.step, decision.action, count, self.recipe.decided_at(), gates)
+        if decision.settles:
+            self.sink.write_settled(self.state_dict)
+        self.recipe.act(decision)
+        self.sink.write_decision(row)
+
+    def _ended(self) -> bool:
+        return self.recipe.done or (self.config.steps != "auto" and self.step >= self.config.steps)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything the run depends on."""
+        return {
+            "step": self.step,
+            "validated": self.validated,
+            "seconds": self.seconds,
+            "config": to_dict(self.config),
+            "fingerprint": self.plan.fingerprint,
+            "recipe": self.recipe.recipe_state(),
+            "noise": self.noise.get_state(),
+            "totals": self.totals,
+            **{part: getattr(self, part).state_dict() for part in PARTS},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Become the run that `state` was taken from.
+
+        Raises:
+            NarrowsError: The data or a setting on which training depends have changed since.
+        """
+        if state["fingerprint"] != self.plan.fingerprint:
+            raise NarrowsError(
+                f"the data {self.config.data} are not those this run was started with; nothing was changed: restore "
+                f"the data, or start a new run"
+            )
+        for name, value in to_dict(self.config).items():
+            trained_with = state["config"].get(name, value)
+            if name not in MAY_CHANGE and value != trained_with:
+                where = self.sink.folder.config if self.sink.folder else "the configuration"
+                raise NarrowsError(
+                    f"{where} says {name} = {value!r}, but this run was trained with {trained_with!r}; restore that "
+                    f"value, or start a new run"
+                )
+        for part in PARTS:
+            getattr(self, part).load_state_dict(state[part])
+        self.recipe.load_recipe_state(state["recipe"])
+        self.noise.set_state(state["noise"])
+        self.totals.copy_(state["totals"])
+        self.step, self.validated, self.seconds = state["step"], state["validated"], state["seconds"]
+
+    def _recipe_inputs(self, model: Any) -> RecipeInputs:
+        config, splits = self.config, self.plan.splits
+        return RecipeInputs(
+            model=model,
+            error=ERRORS[config.error],
+            tau=config.tau,
+            aim=config.aim,
+            steps=None if config.steps == "auto" else config.steps,
+            seed=config.seed,
+            patience=config.patience,
+            relative=config.constraint == "relative",
+            estimator=config.estimator,
+            share_gates=config.gate_noise == "batch",
+            held_out=self._held_out,
+            split_sizes=(len(splits.validation), len(splits.test)),
+            share=self._share,
+        )
+
+    def _held_out(self, count: int, generator: torch.Generator) -> Tensor:
+        """Draw `count` validation examples for all processes and return this one's."""
+        validation = self.plan.splits.validation
+        drawn = torch.randint(len(validation), (count,), generator=generator, device=generator.device)
+        index: np.ndarray = validation[self._share(drawn.cpu().numpy())]
+        return self.plan.data.examples.batch(index).to(self.accelerator.device)
+
+    def _share(self, rows: Any) -> Any:
+        """Return this process's rows; all processes draw the same batch and noise, so together they equal one."""
+        if self.accelerator.num_processes == 1:
+            return rows
+        share = len(rows) // self.accelerator.num_processes
+        return rows[share * self.accelerator.process_index :][:share]
+
+    def _checkpoint(self) -> None:
+        if not all(torch.isfinite(p).all() for p in self.objective.parameters()):
+            raise self._diverged()
+        self.sink.write_checkpoint(self.step, self.state_dict)
+
+    def _diverged(self) -> NarrowsError:
+        return NarrowsError(
+            f"training diverged: error, loss or weights are not finite near batch {self.step}; start again with a "
+            f"{setting('learning_rate')} below {self.config.learning_rate:g}"
+        )
+
+    def _due(self, every: int) -> bool:
+        return self.step % every == 0
+
+    def _agree(self, stop: StopRequest) -> int:
+        """Return the signal that asked to stop, or 0; several processes agree when they write a row of metrics."""
+        if self.accelerator.num_processes == 1:
+            return stop.signal
+        if not self._due(self.config.log_every):
+            return 0
+        signals = self.accelerator.gather(torch.tensor([stop.signal], device=self.accelerator.device))
+        return int(signals.max())
+
+    def _log(self) -> None:
+        totals = self.accelerator.reduce(self.totals, "mean").cpu()
+        self.totals = torch.zeros_like(self.totals)
+        error, hits, kl, loss = (totals[:4] / totals[4]).tolist()
+        if not all(map(math.isfinite, (error, kl, loss))):
+            raise self._diverged()
+        probability = self.model.gates.probability().detach()
+        row = MetricRow(
+            step=self.step,
+            error=error,
+            gate_sum=probability.sum().item(),
+            open=int((probability > 0.5).sum()),
+            watched=self.recipe.heldout_error(),
+            multiplier=self.constraint.multiplier()[0].item(),
+            hits=hits,
+            kl=kl,
+            loss=loss,
+            seconds=self.seconds,
+        )
+        self.sink.write_row(row, self.recipe.costs())
+        if self.accelerator.is_main_process:
+            self.listener.row(row)
+            self.trackers.log(row)
+
+    def _validate(self, at_end: bool = False) -> Candidate | None:
+        """Validate the candidate on the first process, and save it if it is the best so far."""
+        if not self.accelerator.is_main_process:
+            return None
+        final = at_end and self.traits.measures_heldout
+        candidate = self.selection.consider(self.recipe.candidate, self.step, regular=not at_end, final=final)
+        if not math.isfinite(candidate.validation.error):
+            raise self._diverged()
+        if candidate is self.selection.best():
+            self._save(candidate.narrowed(self.model), candidate, met=True)
+            self.listener.kept(self.step, len(candidate.kept), candidate.validation)
+        return candidate
+
+    def _save(self, model: VAE, candidate: Candidate, met: bool) -> None:
+        self.sink.write_model(in_users_units(self.plan, model), description(self.plan, candidate, met))
+
+    def _finish(self) -> Result:
+        """Validate once more, save everything, and certify on the first process; return the answer on all of them."""
+        last = None
+        if self.traits.measures_heldout or not self._due(self.config.eval_every):
+            last = self._validate(at_end=True)
+        self._checkpoint()
+        if not self._due(self.config.log_every):
+            self._log()  # after the checkpoint: a row that only the run's end writes, and continuing drops
+        return on_first_process(self.config, lambda: self._certify(last))
+
+    def _certify(self, last: Candidate | None) -> Result:
+        """Measure the kept model, or the last one if none met tau, on the test split, which nothing has used before."""
+        met = self.selection.best() is not None
+        chosen = self.selection.best() or last or self._validate(at_end=True)
+        assert chosen is not None
+        model = chosen.narrowed(self.model)
+        error, examples, test = ERRORS[self.config.error], self.plan.data.examples, self.plan.splits.test
+        measured = describe_dimensions(model, examples, test, TEST_SEED, error)
+        order = sorted(range(model.n), key=lambda j: -measured[j].cost)  # the first says most, as with PCA
+        model = model.narrow(order)
+        heldout = evaluate(model, examples, test, TEST_SEED, error)
+        result = Result(
+            n=self.model.n,
+            dims=model.n,
+            kept=model.kept,
+            tau=self.config.tau,
+            values=self.plan.values,
+            variance=self.plan.moments.variance if self.config.error == "squared" else None,
+            heldout=heldout,
+            validation=chosen.validation,
+            best_error=self.selection.best_error,
+            best_dims=self.selection.best_dims,
+            met=certificate.is_certified(chosen.validation, heldout, self.plan.tau),
+            model="smallest that met tau" if met else "last",
+            model_step=chosen.step,
+            steps=self.step,
+            seconds=round(self.seconds, 3),
+            seed=self.config.seed,
+            versions=versions(),
+            dimensions=[measured[j] for j in order],
+        )
+        self._save(model, chosen, met)
+        self.sink.write_result(result)
+        return result

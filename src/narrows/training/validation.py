@@ -1,0 +1,74 @@
+"""A model's error and dimensions on data that trained nothing, with hard gates.
+
+The error is measured twice: with z sampled from the posterior, as in training, and with z = mu, as users decode it.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from narrows.data import Examples
+from narrows.data.examples import in_batches
+from narrows.data.statistics import Moments
+from narrows.model.vae import VAE, Posterior, standard_normal
+from narrows.objective import Error, kl_elements, squared_error
+from narrows.runs import certificate
+from narrows.runs.records import Dimension, HeldOut
+
+BATCH = 250
+COST_DECODES = 40_000
+"""Approximate number of decodings that measuring the costs of removal may take."""
+
+
+@torch.no_grad()
+def evaluate(model: VAE, examples: Examples, index: np.ndarray, seed: int = 0, error: Error = squared_error) -> HeldOut:
+    """Measure a model's error on the examples of `index`, with its interval (runs/certificate.py).
+
+    The noise is drawn from `seed`, so the same model has the same numbers.
+    """
+    # Allocated before the loop: a small tensor kept from each batch would fragment the memory that the batch frees.
+    sampled, at_mean = torch.empty(2, len(index), dtype=torch.float64)
+    for here, x, posterior, z in _encoded(model, examples, index, seed):
+        sampled[here] = error(x, model.decode(z))
+        at_mean[here] = error(x, model.decode(posterior.mean))
+    return certificate.measure(sampled.numpy(), at_mean.numpy())
+
+
+@torch.no_grad()
+def describe_dimensions(
+    model: VAE, examples: Examples, index: np.ndarray, seed: int = 0, error: Error = squared_error
+) -> list[Dimension]:
+    """Measure each dimension of a model on up to 2,000 evenly spaced examples, fewer if it has many dimensions."""
+    count = max(BATCH, min(2_000, COST_DECODES // max(model.n, 1)))
+    index = index[:: max(1, len(index) // count)]
+    costs, kl, codes = Moments(), Moments(), Moments()
+    for _, x, posterior, z in _encoded(model, examples, index, seed):
+        before = error(x, model.decode(z)).double()
+        rises = torch.empty(len(x), model.n, dtype=torch.float64)
+        for j in range(model.n):
+            without = z.clone()
+            without[:, j] = 0
+            rises[:, j] = error(x, model.decode(without)).double() - before
+        costs.add(rises)
+        kl.add(kl_elements(*posterior).cpu())
+        codes.add(z.cpu())
+    measured = (part.tolist() for part in (costs.mean, kl.mean, codes.mean, codes.std))
+    return [Dimension(*row) for row in zip(model.kept, *measured, strict=True)]
+
+
+def _encoded(
+    model: VAE, examples: Examples, index: np.ndarray, seed: int
+) -> Iterator[tuple[slice, Tensor, Posterior, Tensor]]:
+    """Yield each batch's place in `index`, its examples, their posterior and a sample of it, in evaluation mode."""
+    device = next(model.parameters()).device
+    generator = torch.Generator().manual_seed(seed)
+    was_training = model.training
+    model.eval()
+    for here, batch in in_batches(examples, index, BATCH):
+        x = batch.to(device)
+        posterior = model.encode(x)
+        noise = standard_normal(posterior.mean.cpu(), generator).to(device)
+        yield here, x, posterior, posterior.draw(noise)
+    model.train(was_training)
