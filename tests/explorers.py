@@ -1,4 +1,4 @@
-"""Explorers around small untrained models: what they answer must not depend on what a model has learnt."""
+"""Explorers of small untrained models: their responses must not depend on what a model has learnt."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ import torch
 
 from narrows.explorer.inputs import Inputs
 from narrows.explorer.models import Explored, Explorer
-from narrows.model import gated_vae
+from narrows.inference.trained import Trained
+from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
-from narrows.using import Trained
 
 
 def untrained(shape: tuple[int, ...] = (1, 16, 16), n: int = 3, held: int = 40, **about: object) -> Explorer:
@@ -18,13 +18,11 @@ def untrained(shape: tuple[int, ...] = (1, 16, 16), n: int = 3, held: int = 40, 
     x = torch.randint(0, 256, (held, *shape)) / 255
     inputs = Inputs(x)
     trained = Trained(Path("model.safetensors"), model, {"tau": 5.0, **about}, None)
-    return Explorer("noise", [Path("run")], [5.0], inputs, {0: Explored(trained, None, inputs)})
+    return Explorer("noise", [Explored(trained, None, inputs)], inputs)
 
 
 def untrained_front(*sizes: int) -> Explorer:
     """An explorer with a model of each size, for tau = 5, 6, ..."""
-    made = [untrained(n=n) for n in sizes]
+    made = [untrained(n=n, tau=5.0 + i) for i, n in enumerate(sizes)]
     inputs = made[0].inputs
-    models = {i: Explored(one.model(0).trained, None, inputs) for i, one in enumerate(made)}
-    taus = [5.0 + i for i in models]
-    return Explorer("noise", [Path(f"tau-{tau:g}") for tau in taus], list(taus), inputs, models)
+    return Explorer("noise", [Explored(one.model(0).trained, None, inputs) for one in made], inputs)

@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that can be told to misbehave.
+"""A real HTTP server on loopback that misbehaves on request.
 
 with LocalServer({"a.bin": content}) as server:
     server.pages["a.bin"].cuts = 1
@@ -8,7 +8,6 @@ with LocalServer({"a.bin": content}) as server:
 
 import re
 import threading
-import time
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -26,7 +25,7 @@ class Page:
     cut_after: int = 0  # bytes of an answer, when it is cut
     cuts: int = 0  # how many answers are still to be cut; -1: all
     piece: int = 1 << 16  # bytes sent at a time
-    pause: float = 0.0  # seconds between pieces
+    hold: threading.Event | None = None  # after the first piece, wait until this is set
     redirect: str = ""  # send the client here instead
 
 
@@ -63,8 +62,9 @@ class _Handler(BaseHTTPRequestHandler):
         end = min(total, start + page.cut_after) if cut else total
         for first in range(start, end, page.piece):
             self.wfile.write(page.content[first : min(end, first + page.piece)])
-            if page.pause:
-                time.sleep(page.pause)
+            if page.hold:
+                self.wfile.flush()
+                page.hold.wait(60)
 
     def _head(self, status, fields):
         self.send_response(status)

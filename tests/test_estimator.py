@@ -23,12 +23,12 @@ from torch import Tensor, nn
 from narrows import NarrowVAE
 from narrows.data import from_array
 from narrows.data.synthetic import curved_manifold
+from narrows.inference.sampling import prior
 from narrows.networks import Decoder, Encoder
-from narrows.sampling import prior
 from narrows.training.config import TrainConfig
 from narrows.training.setup import make_model, moments
 
-pytestmark = pytest.mark.filterwarnings("ignore:the promise is not certain")
+pytestmark = pytest.mark.filterwarnings("ignore:the promise is not certified")
 SMALL = {"max_steps": 30, "width": 2, "device": "cpu", "random_state": 0}
 
 
@@ -52,7 +52,7 @@ CHECKS = [
 def test_scikit_learns_own_checks(check):
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        warnings.filterwarnings("ignore", "the promise is not certain")
+        warnings.filterwarnings("ignore", "the promise is not certified")
         check(NarrowVAE(**SMALL))
 
 
@@ -255,15 +255,15 @@ def test_equal_rows_take_a_number_for_a_promise(value):
 def test_how_training_goes_is_told_in_the_users_unit(capsys):
     model = NarrowVAE(4, **{**SMALL, "max_steps": 500}, verbose=True).fit(curved(100) * 1e20)
     out = capsys.readouterr().out
-    assert f"error <= {model.tau_:g} an input" in out
+    assert f"error at most {model.tau_:g} per input" in out
     assert f"batch 500: error {model.history_['error'][-1]:.4g}, " in out
 
 
 def test_values_beyond_double_precision():
     x = curved(50)
-    with pytest.raises(ValueError, match=r"X has values up to .*e\+200; above 1e\+100 .* divide X by a large number"):
+    with pytest.raises(ValueError, match=r"X has values up to .*e\+200, .* above 1e\+100; divide X by a large number"):
         NarrowVAE(**SMALL).fit(x * 1e200)
-    with pytest.raises(ValueError, match=r"X varies by .*e-151; below 1e-100 .* multiply X by a large number"):
+    with pytest.raises(ValueError, match=r"X varies by .*e-151, .* below 1e-100; multiply X by a large number"):
         NarrowVAE(**SMALL).fit(x * 1e-150)
     rough = np.random.default_rng(0).random((16, 16)) * 1e6
     with pytest.raises(ValueError, match=r"X: pixels that vary by .* subtract each pixel's mean first"):
@@ -271,7 +271,7 @@ def test_values_beyond_double_precision():
 
 
 def test_a_promise_that_is_not_kept_is_told():
-    with pytest.warns(ConvergenceWarning, match="the promise is not certain on held-out rows: error .* tau"):
+    with pytest.warns(ConvergenceWarning, match="the promise is not certified on held-out rows: error .* tau"):
         NarrowVAE(**SMALL).fit(curved(100))
 
 
@@ -286,12 +286,12 @@ def test_a_warm_start_in_another_unit_and_with_other_networks(fitted):
     x = curved() * 50 - 7
     warm = pickle.loads(pickle.dumps(fitted)).set_params(warm_start=True, max_steps=20, explained=0.5)
     assert warm.fit(1000 * x + 50).score(1000 * x + 50) > 0.5
-    with pytest.raises(ValueError, match="networks there are: width was 8, and is now 4; put it back"):
+    with pytest.raises(ValueError, match="present networks: width was 8 and is now 4; restore it"):
         warm.set_params(width=4).fit(x)
-    with pytest.raises(ValueError, match="networks there are: network was 'mlp', and is now 'conv'; put it back"):
+    with pytest.raises(ValueError, match="present networks: network was 'mlp' and is now 'conv'; restore it"):
         warm.set_params(width=8, network="conv").fit(x)
-    with pytest.raises(ValueError, match="network was 'mlp', and is now <function own"):
-        warm.set_params(network=own).fit(x)
+    with pytest.raises(ValueError, match="network was 'mlp' and is now <function networks"):
+        warm.set_params(network=networks).fit(x)
 
 
 def test_a_warm_start_goes_on_with_the_model_there_is(fitted):
@@ -307,40 +307,35 @@ def test_a_warm_start_goes_on_with_the_model_there_is(fitted):
         warm.fit(x[:, :5])
 
 
-class OwnEncoder(Encoder):
+def networks(shape, n):
+    """Any two modules: no base class, no names."""
+    return nn.Linear(shape[0], 2 * n), nn.Sequential(nn.Linear(n, 8), nn.ReLU(), nn.Linear(8, shape[0]))
+
+
+class NamedEncoder(Encoder):
+    """Says by its class that `head` makes the latent dimensions, although a larger layer comes after it."""
+
     def __init__(self, shape, n):
         super().__init__()
-        self.head = nn.Linear(shape[0], 2 * n)
+        self.head, self.unused = nn.Linear(shape[0], 2 * n), nn.Linear(3, 7)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(x)
 
 
-class OwnDecoder(Decoder):
+class NamedDecoder(Decoder):
     def __init__(self, shape, n):
         super().__init__()
-        self.stem = nn.Linear(n, shape[0])
+        self.unused, self.stem = nn.Linear(3, 7), nn.Linear(n, shape[0])
 
     def forward(self, z, record=None, reuse=None) -> Tensor:
         return self.stem(z)
 
     def start_at(self, mean: Tensor) -> None:
-        with torch.no_grad():
-            self.stem.bias.copy_(mean)
+        raise AssertionError("only for outputs in [0, 1]")
 
 
-class Plain(nn.Module):
-    """A decoder but for its class: it would train to the end and could not be cut."""
-
-    def __init__(self, shape, n):
-        super().__init__()
-        self.stem = nn.Linear(n, shape[0])
-
-    def forward(self, z, record=None, reuse=None) -> Tensor:
-        return self.stem(z)
-
-
-class OnlyZ(OwnDecoder):
+class OnlyZ(NamedDecoder):
     def forward(self, z) -> Tensor:
         return self.stem(z)
 
@@ -350,13 +345,13 @@ class Headless(Encoder):
         return x
 
 
-class Tuple(OwnEncoder):
+class WithNone(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(x), None
+        return super().forward(x), None
 
 
-class Noting(OwnEncoder):
-    """Frozen BatchNorm, as users have it: a look at the network must not thaw it."""
+class Frozen(NamedEncoder):
+    """Frozen BatchNorm, as users have it: a trial of the network must not thaw it."""
 
     def __init__(self, shape, n):
         super().__init__(shape, n)
@@ -366,36 +361,42 @@ class Noting(OwnEncoder):
         return self.head(self.norm(x))
 
 
-def own(shape, n):
-    return OwnEncoder(shape, n), OwnDecoder(shape, n)
-
-
-def test_networks_of_ones_own():
-    model = NarrowVAE(4, network=own, **SMALL).fit(curved(200))
-    assert isinstance(model.model_.encoder, OwnEncoder)
+@pytest.mark.parametrize("factory", [networks, lambda shape, n: (NamedEncoder(shape, n), NamedDecoder(shape, n))])
+def test_networks_of_the_user(factory):
+    model = NarrowVAE(4, network=factory, **SMALL).fit(curved(200))
+    assert isinstance(model.model_.encoder, nn.Linear | NamedEncoder)
     assert model.transform(curved(10)).shape == (10, model.n_components_)
 
 
 @pytest.mark.parametrize(
     ("factory", "expected"),
     [
-        (lambda shape, n: None, "network: a factory must return an encoder and a decoder; it returned None"),
-        (lambda shape, n: (nn.Identity(), nn.Identity()), "the encoder must be a narrows.networks.Encoder; it is a Id"),
-        (lambda shape, n: (own(shape, n)[0], Plain(shape, n)), "the decoder must be a narrows.networks.Decoder; it is"),
-        (lambda shape, n: (Headless(), own(shape, n)[1]), "the encoder Headless needs a torch.nn.Linear called 'head'"),
-        (lambda shape, n: own(shape, n + 1), "with 4 latent dimensions the encoder's head must have 8 outputs"),
+        (lambda shape, n: None, "network must be a function that returns an encoder and a decoder; it returned None"),
+        (lambda shape, n: (nn.Identity(), nn.Identity()), "the encoder must end with one layer of 8 .* it has none"),
         (
-            lambda shape, n: (own(shape, n)[0], OnlyZ(shape, n)),
-            r"forward\(z, record=None, reuse=None\), must .*TypeError",
+            lambda shape, n: (networks(shape, n)[0], torch.relu),
+            "the decoder must be a torch.nn.Module; it is <",
         ),
         (
-            lambda shape, n: (OwnEncoder((5,), n), own(shape, n)[1]),
-            r"must make \(2, 8\) of \(2, 12\); it failed with Run",
+            lambda shape, n: (Headless(), networks(shape, n)[1]),
+            "the encoder has no layer 'head'; it can be one",
         ),
-        (lambda shape, n: (own(shape, n)[0], OwnDecoder((5,), n)), r"\(2, 12\) of \(2, 4\); it makes \(2, 5\)$"),
+        (lambda shape, n: networks(shape, n + 1), "one layer of 8 outputs .* or two of 4 each; encoder has 10; name"),
         (
-            lambda shape, n: (Tuple(shape, n), own(shape, n)[1]),
-            r"the encoder Tuple, .* \(2, 8\) of .*; it makes tuple$",
+            lambda shape, n: (networks(shape, n)[0], OnlyZ(shape, n)),
+            r"the decoder fails on a batch of shape \(2, 4\): TypeError: .*forward",
+        ),
+        (
+            lambda shape, n: (nn.Linear(5, 2 * n), networks(shape, n)[1]),
+            r"the encoder fails on a batch of shape \(2, 12\): RuntimeError: ",
+        ),
+        (
+            lambda shape, n: (networks(shape, n)[0], nn.Linear(n, 5)),
+            r"the decoder must return examples, \(2, 12\) for two of them; it returns \(2, 5\)",
+        ),
+        (
+            lambda shape, n: (WithNone(12, 2 * n), networks(shape, n)[1]),
+            "as two tensors or as one .* a tuple of 2",
         ),
     ],
 )
@@ -405,7 +406,7 @@ def test_networks_that_cannot_be_gated(factory, expected):
 
 
 def test_a_look_at_a_network_leaves_it_as_it_was():
-    encoder, decoder = Noting((12,), 4), OwnDecoder((12,), 4)
+    encoder, decoder = Frozen((12,), 4), NamedDecoder((12,), 4)
     before = copy.deepcopy(encoder.state_dict())
     config = TrainConfig(data="X", tau=1.0, n=4, network="mlp")
     data = from_array(curved(20).astype(np.float32), "any")
@@ -420,19 +421,19 @@ def test_a_look_at_a_network_leaves_it_as_it_was():
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        ({"n_components": 0}, "n_components must be a whole number from 1 on or None; it is 0"),
-        ({"n_components": 2.5}, "n_components must be a whole number from 1 on or None; it is 2.5"),
+        ({"n_components": 0}, "n_components must be at least 1; it is 0"),
+        ({"n_components": 2.5}, "n_components must be a whole number; it is 2.5"),
         ({"n_components": True}, "n_components must be a whole number"),
-        ({"max_steps": -1}, "max_steps must be a whole number from 1 on or None; it is -1"),
-        ({"batch_size": None}, "batch_size must be a whole number from 1 on; it is None"),
-        ({"explained": 1.0}, "explained must be between 0 and 1, the share of the variance to keep; it is 1.0"),
-        ({"explained": "most"}, "explained must be between 0 and 1, the share of the variance to keep; it is 'most'"),
+        ({"max_steps": -1}, "max_steps must be at least 1; it is -1"),
+        ({"batch_size": None}, "batch_size must be a whole number; it is None"),
+        ({"explained": 1.0}, r"explained must be between 0 and 1 \(0.95 for 95%\); it is 1"),
+        ({"explained": "most"}, "explained must be a number; it is 'most'"),
         ({"explained": float("nan")}, "explained must be between 0 and 1"),
-        ({"tau": 0}, "tau must be a number above 0, the squared error of one example; it is 0"),
+        ({"tau": 0}, "tau == 0, must be > 0"),
         ({"recipe": "slow"}, "recipe must be one of fast, paper; it is 'slow'"),
-        ({"network": "cnn"}, "network must be one of auto, mlp, conv or a callable; it is 'cnn'"),
+        ({"network": "cnn"}, "network must be one of auto, conv, mlp; it is 'cnn'"),
         ({"device": "tpu"}, "device must be one of auto, cpu, cuda, mps; it is 'tpu'"),
-        ({"network": "conv"}, "^network conv is for images"),
+        ({"network": "conv"}, "^network='conv' is for images"),
     ],
 )
 def test_bad_parameters_name_the_parameter_the_rule_and_the_value(parameters, expected):
@@ -447,7 +448,7 @@ def test_bad_data(fitted):
     with pytest.raises(ValueError, match="NaN"):
         NarrowVAE(**SMALL).fit(np.where(x > 0.9, np.nan, x))
     for count in (0, 1, 9):
-        with pytest.raises(ValueError, match=rf"^fitting takes 10 samples or more, .* n_samples={count}$"):
+        with pytest.raises(ValueError, match=rf"^fitting needs at least 10 samples, .* n_samples={count}$"):
             NarrowVAE(**SMALL).fit(x[:count])
     with pytest.raises(ValueError, match=r"X must hold rows .* its shape is \(50, 0, 4\)"):
         NarrowVAE(**SMALL).fit(np.empty((50, 0, 4)))
@@ -457,9 +458,9 @@ def test_bad_data(fitted):
         NarrowVAE(**SMALL).fit(np.random.default_rng(0).random((50, 2, 2, 2, 2)))
     with pytest.raises(NotFittedError):
         NarrowVAE().transform(x)
-    with pytest.raises(ValueError, match="codes have 2 columns, one a dimension; X has 3"):
+    with pytest.raises(ValueError, match="codes have 2 columns, one per dimension; X has 3"):
         fitted.inverse_transform(np.zeros((4, 3)))
-    with pytest.raises(ValueError, match="n_samples must be a whole number from 1 on; it is 0"):
+    with pytest.raises(ValueError, match="n_samples == 0, must be >= 1"):
         fitted.sample(0)
 
 

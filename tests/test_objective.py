@@ -1,28 +1,59 @@
-"""The absolute error and the cross-entropy, by hand."""
+"""The loss terms against torch.distributions and by hand, and every named error."""
 
 import math
+import re
+from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
+from torch.distributions import Normal, kl_divergence
 
-from narrows.objective import ERRORS, absolute_error, cross_entropy, squared_error
+from narrows.objective import ERRORS, absolute_error, cross_entropy, gated_kl, kl_elements, squared_error
+from narrows.training.config import TrainConfig
 
 IMAGES = (2, 3, 4, 5)
 
 
+def test_the_kl_equals_torch_distributions(generator):
+    mean = torch.randn(5, 7, generator=generator, dtype=torch.float64)
+    log_std = torch.randn(5, 7, generator=generator, dtype=torch.float64)
+    expected = kl_divergence(Normal(mean, log_std.exp()), Normal(torch.zeros_like(mean), torch.ones_like(mean)))
+    torch.testing.assert_close(kl_elements(mean, log_std), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_gated_kl_is_the_mean_over_open_gates_and_zero_when_all_are_closed():
+    kl = torch.tensor([[1.0, 2.0, 6.0], [1.0, 2.0, 6.0], [1.0, 2.0, 6.0]])
+    gates = torch.tensor([[1.0, 0.0, 1.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
+    torch.testing.assert_close(gated_kl(kl, gates), torch.tensor([3.5, 3.0, 0.0]))
+
+
+def test_the_gated_kl_has_finite_gradients_when_all_gates_are_closed():
+    kl = torch.ones(2, 3, requires_grad=True)
+    gated_kl(kl, torch.zeros(2, 3)).sum().backward()
+    assert torch.equal(kl.grad, torch.zeros(2, 3))
+
+
+def test_the_error_is_summed_over_values_and_not_over_inputs():
+    x = torch.zeros(2, 3, 4, 4)
+    assert squared_error(x, x + 0.5).tolist() == [12.0, 12.0]
+
+
 @pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
 @pytest.mark.parametrize("shape", [IMAGES, (2, 7)], ids=["images", "vectors"])
-def test_every_error_is_one_number_an_input(error, shape, generator):
+def test_every_error_is_one_number_per_input(error, shape, generator):
     x, y = torch.rand(shape, generator=generator), torch.rand(shape, generator=generator)
     both = error(x, y)
     assert both.shape == (2,)
     torch.testing.assert_close(both[1:], error(x[1:], y[1:]))
 
 
-def test_the_errors_have_their_names():
-    assert ERRORS["squared"] is squared_error
-    assert ERRORS["absolute"] is absolute_error
-    assert ERRORS["cross-entropy"] is cross_entropy
+def test_error_names_are_those_of_the_settings_and_the_documents():
+    assert {"squared": squared_error, "cross-entropy": cross_entropy, "absolute": absolute_error} == ERRORS
+    assert get_args(get_type_hints(TrainConfig)["error"]) == tuple(ERRORS)
+    recipe = (Path(__file__).parents[1] / "docs" / "recipe.md").read_text()
+    (shown,) = re.findall(r"`--error (\S+ \| [\w| -]+)`", recipe)
+    assert set(shown.split(" | ")) == set(ERRORS)
 
 
 def test_the_absolute_error_is_summed_over_values_and_not_over_inputs():

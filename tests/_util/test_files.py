@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from narrows.files import atomic_file, write_atomic
+from narrows._util.files import atomic_file, write_atomic
 
 
 def test_the_new_content_replaces_the_old_whole(tmp_path):

@@ -8,12 +8,12 @@ import pytest
 import torch
 from PIL import Image
 
+from narrows._util.errors import NarrowsError
 from narrows.cli import main
-from narrows.errors import NarrowsError
-from narrows.model import load_model, read_description
-from narrows.runs import RunFolder
+from narrows.model.storage import load_model, read_description
+from narrows.runs.folder import RunFolder
 from narrows.training.config import TrainConfig
-from narrows.training.entry import train
+from narrows.training.start import train
 
 QUICK = (
     "--recipe",
@@ -54,7 +54,7 @@ def test_a_tables_units_go_in_and_come_out(table, tmp_path, capsys):
     out = tmp_path / "run"
     options = ["--tau", "0.5", "--n", "3", "--width", "8", "--steps", "1500", "--device", "cpu", "--out", str(out)]
     assert main(["train", str(path), *options]) == 0
-    assert "each of 4 columns by its own standard deviation; tau counts in those" in capsys.readouterr().out
+    assert "each column is divided by its own standard deviation; tau counts in those units" in capsys.readouterr().out
     folder = RunFolder(out)
     result = json.loads(folder.result.read_text())
     assert result["heldout"]["error"] < 0.5  # of 3, the number of columns that vary
@@ -150,7 +150,8 @@ def test_python_takes_a_torch_dataset(tmp_path):
                 raise IndexError
             return torch.rand(1, 16, 16, generator=torch.Generator().manual_seed(i)), i % 10
 
-    result, folder = train(TrainConfig(tau=30.0, n=3, width=2, batch=16, steps=20), tmp_path / "run", data=Noise())
+    outcome = train(TrainConfig(tau=30.0, n=3, width=2, batch=16, steps=20), tmp_path / "run", data=Noise())
+    result, folder = outcome.result, outcome.folder
     assert result.values == 256
     assert load_model(folder.model).network.shape == (1, 16, 16)
 
@@ -215,4 +216,4 @@ def test_a_name_that_does_not_exist(capsys, tmp_path):
 def test_pictures_that_are_too_large(capsys, tmp_path):
     np.save(tmp_path / "large.npy", np.zeros((90, 300, 16), np.uint8))
     line = refused(capsys, tmp_path, tmp_path / "large.npy")
-    assert "images of 1x300x16 are larger than 256 pixels a side; make them smaller, or use --network mlp" in line
+    assert "images of 1x300x16 have more than 256 pixels per side; make them smaller, or use --network mlp" in line

@@ -1,11 +1,11 @@
-"""Which arrays are accepted, how their axes are read, and the text of every refusal."""
+"""Which arrays are accepted, how their axes are read, and the text of every error."""
 
 import numpy as np
 import pytest
 import torch
 
+from narrows._util.errors import NarrowsError
 from narrows.data import arrays, from_array
-from narrows.errors import NarrowsError
 
 
 def refusal(array, values="unit"):
@@ -102,9 +102,9 @@ def test_floats_outside_the_unit_interval(low, high, monkeypatch):
     array = np.full((50, 4), 0.5)
     array[3, 0], array[44, 1] = low, high
     text = refusal(array)
-    assert f"values run from {low:.6g} to {high:.6g}, outside [0, 1]" in text
+    assert f"values range from {low:.6g} to {high:.6g}, outside [0, 1]" in text
     assert "rescale them" in text
-    assert "--values any" in text
+    assert "values='any'" in text
 
     data = from_array(array, values="any")
     assert data.values == "any"
@@ -112,7 +112,7 @@ def test_floats_outside_the_unit_interval(low, high, monkeypatch):
 
 
 def test_values_too_large_to_square():
-    assert "run from 0 to 1e+300, more than single precision can square and sum" in refusal(
+    assert "range from 0 to 1e+300, more than single precision can square and sum" in refusal(
         np.array([[0, 1e300]]), "any"
     )
 
@@ -141,4 +141,4 @@ def test_a_late_byte_above_one_decides_the_scale(monkeypatch):
 
 
 def test_values_must_be_known():
-    assert "values='units' is not known; use 'unit' or 'any'" in refusal(np.zeros((3, 2)), "units")
+    assert "values must be unit or any; it is 'units'" in refusal(np.zeros((3, 2)), "units")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from narrows._util.errors import NarrowsError
 from narrows.data import Batches
-from narrows.errors import NarrowsError
 
 INDEX = np.arange(100, 123)
 
@@ -64,17 +64,17 @@ def test_state_is_two_integers():
 
 
 def test_too_few_examples_for_a_batch():
-    with pytest.raises(NarrowsError, match=r"^23 training examples do not fill one batch of 24; use a smaller --batch"):
+    with pytest.raises(NarrowsError, match=r"^23 training examples do not fill one batch of 24; use a smaller batch"):
         Batches(INDEX, 24, seed=0)
 
 
 @pytest.mark.parametrize("size", [0, -3])
 def test_batch_size_must_be_positive(size):
-    with pytest.raises(NarrowsError, match=rf"the batch size is {size}; --batch needs 1 or more"):
+    with pytest.raises(NarrowsError, match=rf"batch must be at least 1; it is {size}"):
         Batches(INDEX, size, seed=0)
 
 
 @pytest.mark.parametrize("state", [{"epoch": 0, "position": 5}, {"epoch": -1, "position": 0}])
 def test_a_state_from_elsewhere_is_refused(state):
-    with pytest.raises(NarrowsError, match=r"an epoch has 4 batches; resume with the data and the --batch"):
+    with pytest.raises(NarrowsError, match=r"an epoch has 4 batches; resume with the data and the batch"):
         Batches(INDEX, 5, seed=0).load_state_dict(state)

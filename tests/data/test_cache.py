@@ -9,8 +9,8 @@ import numpy as np
 import platformdirs
 import pytest
 
+from narrows._util.errors import NarrowsError
 from narrows.data.cache import cache_folder, cached_array
-from narrows.errors import NarrowsError
 
 MADE = np.arange(60, dtype=np.uint8).reshape(12, 5)
 FILE = "made-v1.npy"
@@ -45,7 +45,7 @@ def test_folder_from_the_environment(folder, monkeypatch):
         assert cache_folder() == Path(platformdirs.user_cache_dir("narrows"))
 
 
-def test_made_once_then_mapped(folder):
+def test_written_once_then_mapped(folder):
     for make in (rows, never):
         array, where = get(make)
         assert isinstance(array, np.memmap)
@@ -55,7 +55,7 @@ def test_made_once_then_mapped(folder):
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "text", "shape", "dtype", "archive"])
-def test_damaged_files_are_made_anew(folder, damage):
+def test_damaged_files_are_written_again(folder, damage):
     get()
     path = folder / FILE
     if damage == "shape":
@@ -76,7 +76,7 @@ def test_no_place_for_a_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "file" / "cache"))
     array, where = get()
     np.testing.assert_array_equal(array, MADE)
-    assert where.startswith(f"kept in memory, since {tmp_path / 'file' / 'cache' / FILE} cannot be written (")
+    assert where.startswith(f"kept in memory, because {tmp_path / 'file' / 'cache' / FILE} cannot be written (")
 
 
 def test_full_disk_leaves_nothing_behind(folder, monkeypatch):
@@ -86,7 +86,7 @@ def test_full_disk_leaves_nothing_behind(folder, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     array, where = get()
     np.testing.assert_array_equal(array, MADE)
-    assert where == f"kept in memory, since {folder / FILE} cannot be written (No space left on device)"
+    assert where == f"kept in memory, because {folder / FILE} cannot be written (No space left on device)"
     assert os.listdir(folder) == []
 
 
@@ -117,7 +117,7 @@ def test_what_killed_processes_left_is_cleared_away_after_a_day(folder):
 
 
 def test_two_makers_at_once_both_end_well(folder):
-    together = threading.Barrier(2, timeout=30)
+    together = threading.Barrier(2, timeout=300)
     results = []
 
     def make():

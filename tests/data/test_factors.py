@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from narrows._util.errors import NarrowsError
 from narrows.data.factors import Factor, Factors, evenly, kinds
-from narrows.errors import NarrowsError
 
 GRID = Factors((kinds("shape", "ab"), Factor("x", evenly(0, 1, 3)), Factor("y", evenly(-1, 1, 5))))
 LABELLED = Factors((kinds("digit", "0123456789"),), np.array([[5], [0], [9]], np.uint8))
@@ -23,7 +23,7 @@ def test_values():
     np.testing.assert_allclose(GRID.values_of(np.array([29, 0])), [[1, 1, 1], [0, 0, -1]])
     np.testing.assert_allclose(GRID.values_of(29), [[1, 1, 1]])
     assert LABELLED.values_of(np.array([2, 0])).tolist() == [[9], [5]]
-    assert GRID.factors[0].words == ("a", "b")
+    assert GRID.factors[0].value_names == ("a", "b")
 
 
 @pytest.mark.parametrize("factors", [GRID, LABELLED])
@@ -35,12 +35,12 @@ def test_numbers_outside_the_set(factors, index):
 
 @pytest.mark.parametrize("indices", [{"x": 3}, {"x": -1}, {"x": 1.5}, {"x": "a"}])
 def test_values_that_a_factor_does_not_have(indices):
-    with pytest.raises(NarrowsError, match="factor x has values 0 to 2"):
+    with pytest.raises(NarrowsError, match="the index of factor x must be from 0 to 2"):
         GRID.number(**indices)
 
 
 def test_unknown_factors_and_labelled_sets():
-    with pytest.raises(NarrowsError, match="there is no factor 'z'; the factors are shape, x, y"):
+    with pytest.raises(NarrowsError, match="unknown factor 'z'; the factors are shape, x, y"):
         GRID.number(z=1)
     with pytest.raises(NarrowsError, match="do not fix one example"):
         LABELLED.number(digit=1)

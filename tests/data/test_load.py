@@ -1,12 +1,16 @@
-"""Names and files: what is found, what is chosen, and the text of every refusal."""
+"""Names and files: what is found, what is chosen, and the text of every error."""
 
 import io
+from dataclasses import fields
+from typing import get_args
 
 import numpy as np
 import pytest
 
+from narrows._util.errors import NarrowsError
 from narrows.data import absolute, load
-from narrows.errors import NarrowsError
+from narrows.data.load import Kind, ReadOptions
+from narrows.training.config import TrainConfig
 
 ARRAY = np.random.default_rng(0).random((6, 5, 7, 3), dtype=np.float32)
 
@@ -39,13 +43,13 @@ def test_fortran_order(tmp_path):
 
 def test_a_key_is_for_archives(tmp_path):
     np.save(tmp_path / "one.npy", ARRAY)
-    assert "has no parts with names; leave out ::x" in refusal(f"{tmp_path / 'one.npy'}::x")
+    assert "holds one array without a name; leave out ::x" in refusal(f"{tmp_path / 'one.npy'}::x")
 
 
 def test_the_checks_of_arrays_name_the_file(tmp_path):
     path = tmp_path / "wide.npy"
     np.save(path, ARRAY * 9)
-    assert refusal(path).startswith(f"{path}: values run from ")
+    assert refusal(path).startswith(f"{path}: values range from ")
     assert load(path, values="any").values == "any"
     np.save(path, np.zeros((0, 5)))
     assert refusal(path) == f"{path}: shape (0, 5) is empty; every axis needs a length of 1 or more"
@@ -76,7 +80,7 @@ def test_unreadable_file(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(np, "load", deny)
-    assert "mine.npy: no permission to read it" in refusal(tmp_path / "mine.npy")
+    assert "mine.npy cannot be read (Permission denied)" in refusal(tmp_path / "mine.npy")
 
 
 KINDS = ".npy, .npz, .csv, .tsv, .csv.gz, .tsv.gz, .parquet, .pq, .h5, .hdf5"
@@ -134,10 +138,10 @@ def test_every_kind_finds_its_reader(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"origin": "drawn"}, "--source is for sets that can be drawn (dsprites, shapes3d), and "),
-        ({"image_size": 64}, "--image-size is for folders of images and hf: sets, and "),
-        ({"skip_broken": True}, "--skip-broken is for folders of images, and "),
-        ({"columns": "a"}, "--columns is for tables (.csv, .tsv, .parquet), and "),
+        ({"source": "drawn"}, "source is for sets that can be drawn (dsprites, shapes3d), and "),
+        ({"image_size": 64}, "image_size is for folders of images and hf: sets, and "),
+        ({"skip_broken": True}, "skip_broken is for folders of images, and "),
+        ({"columns": "a"}, "columns is for tables (.csv, .tsv, .parquet), and "),
     ],
 )
 def test_options_that_do_nothing_are_refused(tmp_path, options, message):
@@ -148,14 +152,14 @@ def test_options_that_do_nothing_are_refused(tmp_path, options, message):
 
 
 @pytest.mark.parametrize("size", [(16, 300), "64 by 48", "", "x64", "16x257", 0])
-def test_sizes_that_are_none(tmp_path, size):
+def test_invalid_sizes(tmp_path, size):
     with pytest.raises(NarrowsError, match=r"image.size"):
         load(tmp_path, image_size=size)
 
 
 def test_links_to_nothing(tmp_path):
     (tmp_path / "a.npy").symlink_to(tmp_path / "gone.npy")
-    assert refusal(tmp_path / "a.npy").endswith("a.npy is a link to something that is not there; mend the link")
+    assert refusal(tmp_path / "a.npy").endswith("a.npy is a broken symlink; fix or remove it")
 
 
 def test_a_path_may_hold_two_colons(tmp_path):
@@ -169,14 +173,14 @@ def test_column_names_with_a_comma(tmp_path):
     assert load(tmp_path / "a.csv", columns='d, "a,b"').columns == ("d", "a,b")
 
 
-def test_an_origin_that_is_none():
-    with pytest.raises(NarrowsError, match="origin='foo' is not known; use 'auto', 'drawn' or 'official'"):
-        load("dsprites", origin="foo")
+def test_an_unknown_source():
+    with pytest.raises(NarrowsError, match="source must be auto, drawn or official; it is 'foo'"):
+        load("dsprites", source="foo")
 
 
 def test_empty_column_names(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(NarrowsError, match="has an empty name; write them as a,b,"):
+    with pytest.raises(NarrowsError, match="columns has an empty name: 'a,,b'; write a,b,"):
         load(tmp_path / "a.csv", columns="a,,b")
 
 
@@ -189,3 +193,23 @@ def test_paths_become_absolute_and_names_stay(tmp_path, monkeypatch):
     assert absolute("hf:./mine::image") == f"hf:{tmp_path / 'mine'}::image"
     for name in ("mnist", "hf:some/set::image", "gone.npy"):
         assert absolute(name) == name
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_only_the_options_of_a_kind_are_left(kind):
+    every = ReadOptions("drawn", 64, True, ("a",), "any")
+    assert every.given() == ["source", "image_size", "skip_broken", "columns"]
+    left = every.only_for(kind)
+    assert left.values == "any"
+    assert left.given() == {
+        "set": ["source"],
+        "hub": ["image_size"],
+        "folder": ["image_size", "skip_broken"],
+        "table": ["columns"],
+    }.get(kind, [])
+
+
+def test_a_run_reads_its_data_with_the_options_of_load():
+    settings = {"source": "drawn", "image_size": "48x64", "skip_broken": True, "columns": "a,b", "values": "any"}
+    assert TrainConfig(**settings).reading() == ReadOptions(**settings)
+    assert {field.name for field in fields(ReadOptions)} == set(settings)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from narrows.data import ArrayExamples, from_array
-from narrows.data.mapping import release
+from narrows.data.examples import release
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="pages are released on Linux only")
 
@@ -45,7 +45,7 @@ def test_random_batches_of_a_large_file_stay_small(tmp_path):
 
 
 def test_released_pages_read_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr("narrows.data.mapping.SMALL", 0)
+    monkeypatch.setattr("narrows.data.examples.SMALL_MAP", 0)
     path = tmp_path / "a.npy"
     np.save(path, np.random.default_rng(0).integers(0, 256, (100, 16, 16, 3), dtype=np.uint8))
     mapped = np.load(path, mmap_mode="r")
@@ -56,7 +56,7 @@ def test_released_pages_read_the_same(tmp_path, monkeypatch):
 
 
 def test_changes_of_private_maps_and_arrays_in_memory_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("narrows.data.mapping.SMALL", 0)
+    monkeypatch.setattr("narrows.data.examples.SMALL_MAP", 0)
     path = tmp_path / "a.npy"
     np.save(path, np.zeros((10, 4), np.float32))
     private = np.load(path, mmap_mode="c")
@@ -68,7 +68,7 @@ def test_changes_of_private_maps_and_arrays_in_memory_are_kept(tmp_path, monkeyp
 
 def test_shift_and_scale_a_column():
     array = np.array([[1.7e9, 2.0], [1.7e9 + 1, 4.0], [1.7e9 + 3, 8.0]])
-    examples = ArrayExamples(array, (2,), scale=np.array([1.0, 0.5]), shift=np.array([1.7e9, 2.0]))
+    examples = ArrayExamples(array, scale=np.array([1.0, 0.5]), shift=np.array([1.7e9, 2.0]))
     np.testing.assert_array_equal(examples.batch(np.array([2, 0, 1])).numpy(), [[3, 3], [0, 0], [1, 1]])
     single = from_array(array.astype(np.float32), values="any").examples
     assert single.batch(np.arange(3)).dtype == examples.batch(np.arange(3)).dtype

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from narrows._util.errors import NarrowsError
 from narrows.data import Data, from_array, split
-from narrows.errors import NarrowsError
 
 
 def data(count, test=None):
@@ -57,12 +57,12 @@ def test_the_seed_decides():
 
 
 def test_too_few_examples():
-    with pytest.raises(NarrowsError, match=r"^mine: 4 examples are too few .* bring 5 or more$"):
+    with pytest.raises(NarrowsError, match=r"^mine: 4 examples are too few .* use 5 or more$"):
         split(data(4))
     with pytest.raises(NarrowsError, match=r"^mine: 2 of 5 examples are outside its test split"):
         split(data(5, np.array([0, 1, 2])))
 
 
 def test_negative_seed():
-    with pytest.raises(NarrowsError, match=r"seed is -1, but a seed is a whole number from 0 up"):
+    with pytest.raises(NarrowsError, match=r"seed must be at least 0; it is -1"):
         split(data(10), seed=-1)

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from narrows._util.errors import NarrowsError
 from narrows.data import Data, from_array
-from narrows.errors import NarrowsError
-from narrows.model import gated_vae, load_model, save_model
+from narrows.data.units import column_units, scale_columns
+from narrows.model.storage import load_model, save_model
+from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
-from narrows.training.units import in_own_units, measure_units
 
 RANDOM = np.random.default_rng(0)
 TABLE = RANDOM.normal(size=(1000, 4)) * [1, 1000, 1e-3, 0] + [0, -5, 1.7e9, 7]
@@ -16,7 +17,7 @@ TRAIN = np.arange(0, 1000, 2)
 
 
 def test_standard_units_are_mean_and_deviation_of_the_training_rows():
-    units = measure_units(TABLE, TRAIN, "standard")
+    units = column_units(TABLE, TRAIN, "standard")
     np.testing.assert_allclose(units.shift, TABLE[TRAIN].mean(0), rtol=1e-12)
     np.testing.assert_allclose(units.unit[:2], TABLE[TRAIN].std(0)[:2], rtol=1e-9)
     np.testing.assert_allclose(units.unit[2], TABLE[TRAIN, 2].std(), rtol=1e-5)  # 1.7e9 in steps of 2e-7
@@ -24,7 +25,7 @@ def test_standard_units_are_mean_and_deviation_of_the_training_rows():
 
 
 def test_ranges():
-    units = measure_units(TABLE.astype(np.float32), TRAIN, "minmax")
+    units = column_units(TABLE.astype(np.float32), TRAIN, "minmax")
     table = TABLE.astype(np.float32)[TRAIN].astype(np.float64)
     np.testing.assert_array_equal(units.shift, table.min(0))
     np.testing.assert_array_equal(units.unit[:2], np.ptp(table, axis=0)[:2])
@@ -32,15 +33,15 @@ def test_ranges():
 
 
 def test_measured_in_parts_is_measured_in_one(monkeypatch):
-    whole = measure_units(TABLE, TRAIN, "standard")
-    monkeypatch.setattr("narrows.training.units._ROWS", 7)
-    parts = measure_units(TABLE, TRAIN, "standard")
+    whole = column_units(TABLE, TRAIN, "standard")
+    monkeypatch.setattr("narrows.data.units._ROWS", 7)
+    parts = column_units(TABLE, TRAIN, "standard")
     np.testing.assert_allclose(parts.shift, whole.shift, rtol=1e-14)
     np.testing.assert_allclose(parts.unit, whole.unit, rtol=1e-9)
 
 
 def test_served_columns_are_standardised():
-    data, units = in_own_units(from_array(TABLE, "any"), TRAIN, "standard")
+    data, units = scale_columns(from_array(TABLE, "any"), TRAIN, "standard")
     served = data.examples.batch(TRAIN).double().numpy()
     np.testing.assert_allclose(served.mean(0), 0, atol=1e-3)
     np.testing.assert_allclose(served.std(0)[:3], 1, rtol=1e-3)
@@ -48,20 +49,22 @@ def test_served_columns_are_standardised():
     assert units is not None
 
 
-def test_nothing_is_done_unless_asked():
+def test_no_scaling_changes_nothing():
     data = from_array(TABLE, "any")
-    assert in_own_units(data, TRAIN, "none") == (data, None)
+    assert scale_columns(data, TRAIN, "none") == (data, None)
 
 
 def test_images_are_refused():
     images = from_array(np.zeros((9, 16, 16), np.uint8), name="pictures")
-    with pytest.raises(NarrowsError, match="--scaling standard is for vectors; pictures holds images: leave it out"):
-        in_own_units(images, np.arange(9), "standard")
+    with pytest.raises(
+        NarrowsError, match="scaling='standard' is for vectors, and pictures holds images; leave it out"
+    ):
+        scale_columns(images, np.arange(9), "standard")
 
 
 def test_bytes_keep_counting_as_zero_to_one():
     raw = RANDOM.integers(0, 256, (50, 3), dtype=np.uint8)
-    data, units = in_own_units(from_array(raw), np.arange(50), "standard")
+    data, units = scale_columns(from_array(raw), np.arange(50), "standard")
     np.testing.assert_allclose(data.examples.batch(np.arange(50)).std(0, correction=0), 1, rtol=1e-5)
     np.testing.assert_allclose(units.shift, raw.mean(0) / 255)
     np.testing.assert_allclose(units.unit, raw.std(0) / 255)
@@ -70,7 +73,7 @@ def test_bytes_keep_counting_as_zero_to_one():
 def test_the_saved_model_takes_and_gives_the_tables_units(tmp_path):
     """What the inner model does to scaled rows, the saved one does to the rows themselves."""
     torch.manual_seed(0)
-    data, units = in_own_units(Data("t", from_array(TABLE, "any").examples, "any"), TRAIN, "standard")
+    data, units = scale_columns(Data("t", from_array(TABLE, "any").examples, "any"), TRAIN, "standard")
     network = NetworkConfig("mlp", (4,), n=3, width=2, output="linear")
     inner = gated_vae(network).narrow(range(3)).eval()
     inner.scaling.fit(torch.randn(4), torch.tensor(1.3))

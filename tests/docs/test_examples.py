@@ -1,4 +1,4 @@
-"""The examples are plain scripts that find known answers; here they run, with fewer batches where that is enough."""
+"""The examples find known answers. Here they run, with fewer batches where that is enough."""
 
 import importlib.util
 import re
@@ -10,6 +10,8 @@ import pytest
 import torch
 from torch import nn
 
+from commands import HANGS
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -20,12 +22,12 @@ def example(name: str):
     return module
 
 
-def test_every_example_is_tried_here_or_with_the_documents():
-    tried = {"own_loop", "own_loop_accelerate", "spatial_latent", "inner_layers", "recommender"}
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == tried
+def test_every_example_is_run_here_or_with_the_documents():
+    run = {"own_loop", "own_loop_accelerate", "spatial_latent", "hidden_layers", "recommender"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == run
 
 
-def test_a_latent_map_keeps_as_many_channels_as_there_are_textures(capsys):
+def test_latent_map_keeps_one_channel_per_texture(capsys):
     module = example("spatial_latent")
     narrowed = module.main()
     assert narrowed.latent_shape == (module.CHANNELS, module.PLACES, module.PLACES)
@@ -35,15 +37,15 @@ def test_a_latent_map_keeps_as_many_channels_as_there_are_textures(capsys):
     assert "3 of 8 channels are enough" in capsys.readouterr().out
 
 
-def test_inner_layers_lose_most_of_their_units(capsys):
-    small, error = example("inner_layers").main(steps=2_500)
+def test_hidden_layers_lose_most_of_their_units(capsys):
+    small, error = example("hidden_layers").main(steps=2_500)
     sizes = [layer.out_features for layer in small.modules() if isinstance(layer, nn.Linear)]
     assert error <= 0.05
     assert all(units <= 12 for units in sizes[:-1])
     assert sizes[-1] == 3
 
 
-def test_the_recommender_ends_at_its_rank(capsys):
+def test_recommender_ends_at_its_rank(capsys):
     module = example("recommender")
     dims, tau, error = module.main()
     assert abs(dims - module.RANK) <= 1
@@ -52,10 +54,10 @@ def test_the_recommender_ends_at_its_rank(capsys):
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_accelerate_on_several_processes(processes):
-    """Two processes with half a batch each go the way of one; 1,200 batches are enough for this plane."""
+    """Two processes with half a batch each compute what one does; 1,200 batches are enough for this plane."""
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
     code = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import own_loop_accelerate as m; m.main(steps=1_200)"
     script = [*launch, "--no-python", sys.executable, "-c", code]
-    done = subprocess.run(script, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(script, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"(\d) processes: the data need (\d) dimensions", done.stdout) == [(str(processes), "2")]

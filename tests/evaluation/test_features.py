@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from narrows import classifier
-from narrows.classifier import FeatureNetwork, trained_classifier, untrained
 from narrows.data import Factors, from_array, split
 from narrows.data.factors import Factor, kinds
-from narrows.features import MOST_COLUMNS, make_features
+from narrows.evaluation import classifier
+from narrows.evaluation.classifier import FeatureNetwork, trained_classifier, untrained
+from narrows.evaluation.features import MOST_COLUMNS, make_features
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_it_learns_every_label_that_has_values(squares):
     assert network(squares.examples.batch(np.arange(5))).shape == (5, classifier.WIDTH)
 
 
-def test_the_cached_one_is_used_and_a_damaged_one_made_anew(squares, tmp_path, monkeypatch):
+def test_a_cached_classifier_is_used_and_a_damaged_one_replaced(squares, tmp_path, monkeypatch):
     splits = split(squares)
     first, accuracy = trained_classifier(squares, splits, "a")
     (path,) = (tmp_path / "cache").iterdir()
@@ -46,20 +46,20 @@ def test_the_cached_one_is_used_and_a_damaged_one_made_anew(squares, tmp_path, m
     x = squares.examples.batch(np.arange(9))
     with monkeypatch.context() as patch:
         patch.setattr(classifier, "_train", train_again)
-        again, told = trained_classifier(squares, splits, "a")
+        again, stored = trained_classifier(squares, splits, "a")
         torch.testing.assert_close(again(x), first(x), rtol=0, atol=0)
-        assert told == accuracy
-        for changed in ({"mark": "b"}, {"mark": "a", "seed": 1}):
+        assert stored == accuracy
+        for changed in ({"key": "b"}, {"key": "a", "seed": 1}):
             with pytest.raises(AssertionError, match="it was there"):
                 trained_classifier(squares, splits, **changed)
     for damage in (whole[: len(whole) // 2], b"", b"noise" * 100):
         path.write_bytes(damage)
-        mended, _ = trained_classifier(squares, splits, "a")
-        torch.testing.assert_close(mended(x), first(x), rtol=0, atol=0)
+        replaced, _ = trained_classifier(squares, splits, "a")
+        torch.testing.assert_close(replaced(x), first(x), rtol=0, atol=0)
         assert path.read_bytes() == whole
 
 
-def test_where_nothing_can_be_written_it_is_made_all_the_same(squares, tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_no_obstacle(squares, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "file"))
     _, accuracy = trained_classifier(squares, split(squares), "a")
@@ -75,8 +75,8 @@ def test_features_are_standardised_on_the_training_split(squares, labelled):
     assert rows.shape == (len(splits.train), features.width)
     np.testing.assert_allclose(rows.mean(0), 0, atol=1e-5)
     np.testing.assert_allclose(rows.std(0), 1, rtol=1e-4)
-    assert ("classifier of side, level" in features.words) == labelled
-    assert ("untrained" in features.words) == (not labelled)
+    assert ("classifier of side, level" in features.description) == labelled
+    assert ("untrained" in features.description) == (not labelled)
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 3), (3, 64, 64), (1, 200, 50), (4, 1, 90)])
@@ -112,11 +112,11 @@ def test_columns_are_their_own_features_in_their_own_units():
     features = make_features(data, Rows(), splits, "a")
     rows = features(torch.from_numpy(x[splits.train]))
     np.testing.assert_allclose(rows.std(0), (1, 1, 0), atol=1e-6)
-    assert "the columns" in features.words
+    assert "the columns" in features.description
 
 
 def test_many_columns_are_mixed():
     data = from_array(np.random.default_rng(0).random((50, MOST_COLUMNS + 88), np.float32))
     features = make_features(data, data.examples, split(data), "a")
     assert features(data.examples.batch(np.arange(3))).shape == (3, MOST_COLUMNS)
-    assert "random mixtures of the 600 columns" in features.words
+    assert "random mixtures of the 600 columns" in features.description

@@ -1,4 +1,4 @@
-"""`narrows explore` as a user meets it: the command, its bad inputs, and its page in a real browser.
+"""`narrows explore` as users see it: the command, bad input, and the page in a real browser.
 
 The browser is found as for the reports (test_browser.py); without one those tests are skipped, and say so.
 """
@@ -15,11 +15,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from commands import command, small
 from narrows.cli import main
 from narrows.explorer.models import open_explorer
-from narrows.report import words
-
-from .conftest import command, small
+from narrows.report import text
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +69,11 @@ def test_switching_a_dimension_off_raises_the_error(opened, run_folder):
     before, mean = shown.source("decoded"), shown.number("many")
     shown.page.locator("#on-0").uncheck()
     shown.changed("decoded", before)
-    shown.page.wait_for_function("() => document.getElementById('many-word').textContent.includes('with all')")
+    shown.page.wait_for_function("() => document.getElementById('many-note').textContent.includes('with all')")
     assert shown.number("many") > mean
     assert shown.page.locator("#z-0").is_disabled()
     shown.page.get_by_role("button", name="Switch all on").click()
-    shown.page.wait_for_function("() => document.getElementById('many-word').textContent.includes('on')")
+    shown.page.wait_for_function("() => document.getElementById('many-note').textContent.includes('all dimensions on')")
     assert shown.number("many") == mean
     assert shown.complaints == []
 
@@ -91,7 +90,7 @@ def test_an_uploaded_image_appears_with_its_reconstruction(opened, run_folder):
     shown.changed("input", given)
     shown.changed("decoded", decoded)
     assert shown.page.locator("#input-title").inner_text() == (
-        "square.jpg: 80 x 56 pixels; scaled to 28 x 28, the centre cut out; colour made grey"
+        "square.jpg: 80 x 56 pixels; scaled to 28 x 28 and cropped to the centre; converted from colour to grey"
     )
     assert shown.number("one") > 0
     assert shown.complaints == []
@@ -102,7 +101,7 @@ def test_a_bad_file_gets_a_message_and_the_page_goes_on(opened, run_folder):
     given = shown.source("input")
     bad = {"name": "notes.png", "mimeType": "image/png", "buffer": b"no picture at all"}
     shown.page.locator("#input-file").set_input_files(bad)
-    assert "it is not one of PNG, JPEG, WEBP" in shown.told()
+    assert "it is not one of PNG, JPEG, WEBP" in shown.message()
     assert shown.source("input") == given
     assert all("422" in one for one in shown.complaints)  # the browser itself notes the status
     shown.page.locator("[data-choose=input][data-which=next]").click()
@@ -116,7 +115,7 @@ def test_a_file_that_is_too_large_gets_a_message(opened, run_folder, tmp_path):
     with (tmp_path / "large.png").open("wb") as file:
         file.truncate(20_000_001)
     shown.page.locator("#input-file").set_input_files(tmp_path / "large.png")
-    assert shown.told() == "large.png has 20,000,001 bytes; at most 20,000,000 are taken: make it smaller"
+    assert shown.message() == "large.png has 20,000,001 bytes; the limit is 20,000,000: make it smaller"
     assert shown.complaints == []
 
 
@@ -136,13 +135,13 @@ def test_the_way_from_one_input_to_another_moves_the_sliders(opened, run_folder)
 def test_a_fronts_slider_changes_the_model(opened, front_folder):
     shown = opened(front_folder)
     count, first = shown.page.locator("#sliders li").count(), shown.page.locator("#tau-value").inner_text()
-    assert first == f"40: {words.plural(count, 'dimension')}"
+    assert first == f"40: {text.plural(count, 'dimension')}"
     before = shown.source("decoded")
     shown.page.locator("#tau").focus()
     shown.page.keyboard.press("ArrowRight")
     shown.changed("decoded", before)
     count = len(open_explorer(front_folder).model(1).ranges[0])
-    assert shown.page.locator("#tau-value").inner_text() == f"200: {words.plural(count, 'dimension')}"
+    assert shown.page.locator("#tau-value").inner_text() == f"200: {text.plural(count, 'dimension')}"
     assert shown.page.locator("input[id^='z-']").count() == count
     assert shown.complaints == []
 
@@ -175,15 +174,15 @@ def test_vectors_are_shown_by_their_values(opened, tmp_path, kind):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_says_its_address_and_ends_at_a_signal(run_folder, number):
+def test_the_command_prints_its_address_and_ends_at_a_signal(run_folder, number):
     process = subprocess.Popen(command("explore", run_folder), stdout=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()
         assert line.startswith("explore squares: http://127.0.0.1:")
-        with urlopen(line.split(": ", 1)[1].strip(), timeout=30) as answer:
+        with urlopen(line.split(": ", 1)[1].strip(), timeout=240) as answer:
             assert b"explorer.js" in answer.read()
         process.send_signal(number)
-        assert process.wait(60) == 0
+        assert process.wait(240) == 0
         assert process.stdout.read() == "Ctrl-C ends it\nended\n"
     finally:
         process.kill()
@@ -221,11 +220,11 @@ def test_bad_input_gets_one_line_and_code_2(run_folder, tmp_path, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for words, message in (
-            ([tmp_path / "none"], "none is no run folder: it has no readable config.json"),
-            ([unfinished], f"unfinished has no model yet; go on with `narrows resume {unfinished}`"),
+            ([tmp_path / "none"], "none is not a run folder: it has no readable config.json"),
+            ([unfinished], f"unfinished has no model yet; continue it with `narrows resume {unfinished}`"),
             ([run_folder, "--port", port], f"--port {port} is in use; choose another, or leave it out for a free one"),
-            ([run_folder, "--port", 99999], "--port must be 0 (any that is free) to 65535; it is 99999"),
-            ([run_folder, "--port", -1], "--port must be 0 (any that is free) to 65535; it is -1"),
+            ([run_folder, "--port", 99999], "--port must be 0 (any free port) to 65535; it is 99999"),
+            ([run_folder, "--port", -1], "--port must be 0 (any free port) to 65535; it is -1"),
             ([run_folder, "--port", 80.5], "--port must be a whole number; it is 80.5"),
         ):
             assert main(["explore", *map(str, words)]) == 2

@@ -1,4 +1,4 @@
-"""What the page is told, against what the model does."""
+"""What the page receives, against what the model does."""
 
 import base64
 import io
@@ -9,8 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
-from narrows.errors import NarrowsError
-from narrows.explorer import answers, page
+from narrows._util.errors import NarrowsError
+from narrows.explorer import handlers, page
 from narrows.explorer.inputs import MOST_UPLOADS, Gone, Inputs
 from narrows.explorer.models import Explorer
 
@@ -22,7 +22,7 @@ def pixels(source: str) -> np.ndarray:
 
 
 def test_sliders_span_the_middle_of_the_codes(explorer):
-    answer = answers.model(explorer, {"model": 0})
+    answer = handlers.model(explorer, {"model": 0})
     codes = explorer.model(0).encode(explorer.inputs.held).numpy()
     for j, slider in enumerate(answer["sliders"]):
         assert slider["low"] == pytest.approx(np.percentile(codes[:, j], 0.5))
@@ -33,11 +33,11 @@ def test_sliders_span_the_middle_of_the_codes(explorer):
 
 
 def test_an_input_is_shown_as_it_is_and_its_code_decodes_to_its_reconstruction(explorer):
-    seen = answers.input_(explorer, {"model": 0, "input": "test-3"})
+    seen = handlers.input_(explorer, {"model": 0, "input": "test-3"})
     shown = pixels(seen["picture"])
     stored = (255 * explorer.inputs.held[3, 0]).round().numpy()
     np.testing.assert_array_equal(shown[::4, ::4], stored)  # 16 pixels are shown as 64
-    decoded = answers.decode(explorer, {"model": 0, "code": seen["code"], "input": "test-3"})
+    decoded = handlers.decode(explorer, {"model": 0, "code": seen["code"], "input": "test-3"})
     assert decoded["error"] == pytest.approx(seen["error"])
     with torch.no_grad():
         again = explorer.model(0).trained.model.reconstruct(explorer.inputs.held[3:4])
@@ -47,9 +47,9 @@ def test_an_input_is_shown_as_it_is_and_its_code_decodes_to_its_reconstruction(e
 
 def test_a_dimension_that_is_off_is_decoded_as_zero(explorer):
     ask = {"model": 0, "input": "test-0"}
-    off = answers.decode(explorer, {**ask, "code": [1.0, 2.0, -1.0], "off": [1]})
-    zero = answers.decode(explorer, {**ask, "code": [1.0, 0.0, -1.0]})
-    on = answers.decode(explorer, {**ask, "code": [1.0, 2.0, -1.0]})
+    off = handlers.decode(explorer, {**ask, "code": [1.0, 2.0, -1.0], "off": [1]})
+    zero = handlers.decode(explorer, {**ask, "code": [1.0, 0.0, -1.0]})
+    on = handlers.decode(explorer, {**ask, "code": [1.0, 2.0, -1.0]})
     assert off == zero
     assert off["picture"] != on["picture"]
     assert off["difference"] != on["difference"]
@@ -63,28 +63,28 @@ def test_the_mean_error_is_that_of_drawn_codes(explorer):
         z = posterior.draw(noise)
         z[:, [0, 2]] = 0
         expected = (chosen.trained.model.decode(z) - x).square().flatten(1).sum(1).mean().item()
-    assert answers.check(explorer, {"model": 0, "off": [2, 0]})["mean"] == pytest.approx(expected, rel=1e-5)
-    assert answers.check(explorer, {"model": 0})["mean"] == answers.model(explorer, {"model": 0})["mean"]
+    assert handlers.check(explorer, {"model": 0, "off": [2, 0]})["mean"] == pytest.approx(expected, rel=1e-5)
+    assert handlers.check(explorer, {"model": 0})["mean"] == handlers.model(explorer, {"model": 0})["mean"]
 
 
 def test_the_way_between_two_inputs_begins_and_ends_at_their_reconstructions(explorer):
-    strip = pixels(answers.between(explorer, {"model": 0, "inputs": ["test-1", "test-2"]})["strip"])
+    strip = pixels(handlers.between(explorer, {"model": 0, "inputs": ["test-1", "test-2"]})["strip"])
     for name, cell in (("test-1", strip[:, :64]), ("test-2", strip[:, -64:])):
-        code = answers.input_(explorer, {"model": 0, "input": name})["code"]
-        decoded = pixels(answers.decode(explorer, {"model": 0, "code": code})["picture"]).astype(int)
+        code = handlers.input_(explorer, {"model": 0, "input": name})["code"]
+        decoded = pixels(handlers.decode(explorer, {"model": 0, "code": code})["picture"]).astype(int)
         assert np.abs(decoded - cell).max() <= 1  # a batch of nine may round otherwise
 
 
 def test_vectors_are_numbers_and_tables_have_their_columns_on_the_page(make_explorer):
     explorer = make_explorer((4,), columns=["a", "<script>", "c", "d"])
-    assert answers.input_(explorer, {"model": 0, "input": "test-0"})["values"] == explorer.inputs.held[0].tolist()
-    decoded = answers.decode(explorer, {"model": 0, "code": [0, 0, 0], "input": "test-0"})
+    assert handlers.input_(explorer, {"model": 0, "input": "test-0"})["values"] == explorer.inputs.held[0].tolist()
+    decoded = handlers.decode(explorer, {"model": 0, "code": [0, 0, 0], "input": "test-0"})
     assert set(decoded) == {"values", "error"}
     assert len(decoded["values"]) == 4
-    with pytest.raises(NarrowsError, match="about vectors"):
-        answers.between(explorer, {"model": 0, "inputs": ["test-0", "test-1"]})
+    with pytest.raises(NarrowsError, match="trained on vectors"):
+        handlers.between(explorer, {"model": 0, "inputs": ["test-0", "test-1"]})
     html = page.html(explorer)
-    assert "\\u003cscript>" in html
+    assert "&lt;script&gt;" in html
     assert html.count("<script") == 2  # the facts and ours
     assert 'id="columns"' in html
     assert "Upload" not in html
@@ -109,24 +109,24 @@ def test_a_columns_last_place_is_the_thousandth_part_of_its_spread(make_explorer
 
 def test_a_model_without_dimensions_or_inputs_still_has_a_page(make_explorer):
     explorer = make_explorer(n=0, held=0)
-    assert answers.model(explorer, {"model": 0})["sliders"] == []
-    assert answers.check(explorer, {"model": 0})["mean"] is None
-    assert "picture" in answers.decode(explorer, {"model": 0, "code": []})
+    assert handlers.model(explorer, {"model": 0})["sliders"] == []
+    assert handlers.check(explorer, {"model": 0})["mean"] is None
+    assert "picture" in handlers.decode(explorer, {"model": 0, "code": []})
     assert "data-choose" not in page.html(explorer)
 
 
 @pytest.mark.parametrize(
     ("name", "question", "message"),
     [
-        ("model", {}, "there is no model 'None'"),
-        ("model", {"model": 1}, "there is no model '1'"),
-        ("model", {"model": True}, "there is no model 'True'"),
-        ("model", {"model": -1}, "there is no model '-1'"),
-        ("input", {"model": 0, "input": "test-40"}, "there is no input 'test-40'"),
-        ("input", {"model": 0, "input": "test--1"}, "there is no input"),
-        ("input", {"model": 0, "input": "../model"}, "there is no input"),
-        ("input", {"model": 0, "input": ["test-0"]}, "there is no input"),
-        ("input", {"model": 0, "input": "upload-1"}, "there is no input"),
+        ("model", {}, "unknown model 'None'"),
+        ("model", {"model": 1}, "unknown model '1'"),
+        ("model", {"model": True}, "unknown model 'True'"),
+        ("model", {"model": -1}, "unknown model '-1'"),
+        ("input", {"model": 0, "input": "test-40"}, "unknown input 'test-40'"),
+        ("input", {"model": 0, "input": "test--1"}, "unknown input"),
+        ("input", {"model": 0, "input": "../model"}, "unknown input"),
+        ("input", {"model": 0, "input": ["test-0"]}, "unknown input"),
+        ("input", {"model": 0, "input": "upload-1"}, "unknown input"),
         ("decode", {"model": 0, "code": [1.0]}, "has 3 numbers"),
         ("decode", {"model": 0, "code": "abc"}, "has 3 numbers"),
         ("decode", {"model": 0, "code": [0, 0, json.loads("NaN")]}, "codes are numbers"),
@@ -135,13 +135,13 @@ def test_a_model_without_dimensions_or_inputs_still_has_a_page(make_explorer):
         ("decode", {"model": 0, "code": [0, 0, 0], "off": [3]}, "numbers below 3"),
         ("check", {"model": 0, "off": [-1]}, "numbers below 3"),
         ("check", {"model": 0, "off": 0}, "numbers below 3"),
-        ("between", {"model": 0, "inputs": ["test-0"]}, "choose two inputs"),
-        ("between", {"model": 0}, "choose two inputs"),
+        ("between", {"model": 0, "inputs": ["test-0"]}, "needs two inputs"),
+        ("between", {"model": 0}, "needs two inputs"),
     ],
 )
-def test_a_bad_question_is_answered_in_words(explorer, name, question, message):
+def test_a_bad_request_is_an_error_in_one_sentence(explorer, name, question, message):
     with pytest.raises(NarrowsError, match=message):
-        answers.QUESTIONS[name](explorer, question)
+        handlers.HANDLERS[name](explorer, question)
 
 
 def test_only_the_last_uploads_are_kept():
@@ -150,7 +150,7 @@ def test_only_the_last_uploads_are_kept():
     assert len(set(names)) == len(names)
     assert float(inputs.get(names[-1]).mean()) == MOST_UPLOADS
     assert float(inputs.get(names[1]).mean()) == 1
-    with pytest.raises(Gone, match="this input is gone: of uploads the 16 used last are kept; choose") as caught:
+    with pytest.raises(Gone, match="this input is gone: only the 16 uploads used last are kept; choose") as caught:
         inputs.get(names[0])
     assert caught.value.name == names[0]
 

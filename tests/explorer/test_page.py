@@ -1,6 +1,6 @@
 """The explorer's page in a real browser, where its parts must agree: sliders, picture, error, way, strip and titles.
 
-The models are untrained: what is shown is compared with what they answer.
+The models are untrained: the page is compared with their outputs.
 """
 
 import io
@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from commands import small
 from explorers import untrained, untrained_front
 from narrows.cli import main
-from narrows.explorer import answers
+from narrows.explorer import handlers
 from narrows.explorer.inputs import MOST_UPLOADS
 from narrows.explorer.models import Explorer, open_explorer
+from pages import Open, Page
 
-from .conftest import Open, Page, small
-
-GONE = "The {} input is gone: of uploads the 16 used last are kept. Choose another."
+GONE = "The {} input is gone: only the 16 uploads used last are kept. Choose another."
 
 
 def choose(shown: Page, key: str, which: str, title: str) -> None:
@@ -44,7 +44,7 @@ def wait_for_way(shown: Page) -> None:
 def check_shown(shown: Page, explorer: Explorer, code: list[float], name: str, off: tuple[int, ...] = ()) -> None:
     """Wait for the error of a code beside an input, and compare the sliders and the picture or the values."""
     asked = {"model": 0, "input": name, "code": code, "off": list(off)}
-    answer = answers.decode(explorer, asked)
+    answer = handlers.decode(explorer, asked)
     error = f"{answer['error']:.4g}"
     shown.page.wait_for_function("(error) => +document.getElementById('one').textContent === +error", arg=error)
     for i, value in enumerate(code):
@@ -57,11 +57,11 @@ def check_shown(shown: Page, explorer: Explorer, code: list[float], name: str, o
 
 
 def code_of(explorer: Explorer, name: str) -> list[float]:
-    return answers.input_(explorer, {"model": 0, "input": name})["code"]
+    return handlers.input_(explorer, {"model": 0, "input": name})["code"]
 
 
 def strip_of(explorer: Explorer, first: str, second: str, model: int = 0, off: tuple[int, ...] = ()) -> str:
-    return answers.between(explorer, {"model": model, "inputs": [first, second], "off": list(off)})["strip"]
+    return handlers.between(explorer, {"model": model, "inputs": [first, second], "off": list(off)})["strip"]
 
 
 def wait_for_strip(shown: Page, strip: str) -> None:
@@ -110,8 +110,8 @@ def test_a_tables_values_have_the_digits_that_their_spread_deserves(opened: Open
     assert main(["train", str(tmp_path / "t.csv"), *words, *small(recipe="fast", n=2)]) == 0
     explorer = open_explorer(tmp_path / "run")
     shown = opened(explorer)
-    given = answers.input_(explorer, {"model": 0, "input": "test-0"})
-    made = answers.decode(explorer, {"model": 0, "code": given["code"]})
+    given = handlers.input_(explorer, {"model": 0, "input": "test-0"})
+    made = handlers.decode(explorer, {"model": 0, "code": given["code"]})
     for column, values in ((2, given["values"]), (3, made["values"])):
         texts = shown.page.locator(f"#columns td:nth-child({column})").all_inner_texts()
         assert abs(float(texts[0]) - values[0]) <= 0.5
@@ -121,13 +121,13 @@ def test_a_tables_values_have_the_digits_that_their_spread_deserves(opened: Open
 
 
 def forget_uploads(explorer: Explorer) -> None:
-    """As another page does that brings many."""
+    """As another page does that uploads many."""
     for _ in range(MOST_UPLOADS):
         explorer.inputs.add(explorer.inputs.held[:1])
 
 
-def check_only_told_once(shown: Page) -> None:
-    """Everything that may be done now leaves no message, and asks for nothing that is gone."""
+def check_reported_once(shown: Page) -> None:
+    """Nothing that can be done now leaves a message or requests what is gone."""
     shown.asked.clear()
     shown.page.locator("#on-0").uncheck()
     choose(shown, "input", "next", "Test input")
@@ -140,7 +140,7 @@ def check_only_told_once(shown: Page) -> None:
     assert all("422" in one for one in shown.complaints)  # the browser itself notes the status
 
 
-def test_a_second_input_that_is_gone_is_told_once_and_leaves(opened: Open):
+def test_a_second_input_that_is_gone_is_reported_once_and_leaves(opened: Open):
     explorer = untrained()
     shown = opened(explorer)
     upload(shown, "other")
@@ -148,18 +148,18 @@ def test_a_second_input_that_is_gone_is_told_once_and_leaves(opened: Open):
     wait_for_strip(shown, strip_of(explorer, "test-0", "upload-1"))
     forget_uploads(explorer)
     choose(shown, "input", "next", "Test input 2 ")
-    assert shown.told() == GONE.format("second")
+    assert shown.message() == GONE.format("second")
     assert shown.page.locator("#other-title").inner_text() == "No second input is chosen."
     assert shown.page.locator("#other img").is_hidden()
     assert shown.page.locator("#strip").is_hidden()
     assert shown.page.locator("#way").is_disabled()
-    check_only_told_once(shown)
+    check_reported_once(shown)
     choose(shown, "other", "next", "Test input 1 ")
     wait_for_way(shown)
     wait_for_strip(shown, strip_of(explorer, "test-2", "test-0", off=(0,)))
 
 
-def test_a_first_input_that_is_gone_is_told_once_and_leaves(opened: Open):
+def test_a_first_input_that_is_gone_is_reported_once_and_leaves(opened: Open):
     explorer = untrained()
     shown = opened(explorer)
     upload(shown, "input")
@@ -169,7 +169,7 @@ def test_a_first_input_that_is_gone_is_told_once_and_leaves(opened: Open):
     before = shown.source("decoded")
     shown.page.locator("#z-0").focus()
     shown.page.keyboard.press("Shift+ArrowRight")
-    assert shown.told() == GONE.format("first")
+    assert shown.message() == GONE.format("first")
     shown.changed("decoded", before)  # the sliders still do their work
     assert shown.page.locator("#input-title").inner_text() == "No input is chosen."
     assert shown.page.locator("#input img").is_hidden()
@@ -194,8 +194,8 @@ def test_another_tau_has_another_strip_and_says_its_size(opened: Open):
             shown.page.keyboard.press("ArrowRight")
     forget_uploads(explorer)
     shown.page.keyboard.press("Home")
-    assert shown.told() == GONE.format("second")
+    assert shown.message() == GONE.format("second")
     assert shown.page.locator("#tau-value").inner_text() == "5: 2 dimensions"
     shown.page.wait_for_selector("#strip[hidden]", state="attached")
     assert shown.page.locator("#way").is_disabled()
-    check_only_told_once(shown)
+    check_reported_once(shown)

@@ -5,11 +5,13 @@ estimator breaks that in one seed of about 1,300, and the seed is fixed.
 """
 
 import itertools
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
 
-from narrows.gates import GatePair, L0Gates, draw_uniform
+from narrows.gates.l0 import ESTIMATORS, Estimator, GatePair, L0Gates, draw_uniform
+from narrows.training.config import TrainConfig
 
 DRAWS = 200_000
 N = 6
@@ -52,7 +54,11 @@ def estimate_rows(gates: L0Gates, estimator: str, generator: torch.Generator) ->
     return torch.vmap(one)(difference, *pair)
 
 
-@pytest.mark.parametrize("estimator", ["arm", "disarm"])
+def test_estimator_names_are_those_of_the_settings():
+    assert tuple(ESTIMATORS) == get_args(Estimator) == get_args(get_type_hints(TrainConfig)["estimator"])
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize(
     "logits",
     [

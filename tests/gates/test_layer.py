@@ -1,4 +1,4 @@
-"""Gates on inner layers: narrowed networks are the gated ones, exactly; what is not certain is refused by name."""
+"""Gates on hidden layers: narrowed networks equal the gated ones exactly; uncertain modules are refused by name."""
 
 import pytest
 import torch
@@ -6,11 +6,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from narrows.constraint import Geco
-from narrows.errors import NarrowsError
-from narrows.gates import draw_uniform
-from narrows.gating import Gate, gate, gates_in, narrow
-from narrows.inner import InnerNarrowing
+from narrows._util.errors import NarrowsError
+from narrows.gates.layer import Gate, gate, gates_in
+from narrows.gates.narrow import narrow
 
 EXACT = {"rtol": 0.0, "atol": 1e-12}
 
@@ -53,7 +51,7 @@ def case(request):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_narrowed_is_gated(case, training):
+def test_narrowed_network_equals_gated_network(case, training):
     network, x = case
     for module in network.modules():
         if isinstance(module, nn.Dropout):
@@ -125,7 +123,7 @@ def test_a_layer_without_weights_may_be_used_in_many_places():
     torch.testing.assert_close(narrow(network)(x), network(x), **EXACT)
 
 
-def test_gates_stand_on_the_axis_that_the_layer_makes():
+def test_gates_must_stand_on_the_axis_that_the_layer_makes():
     """Of tokens, (batch, places, units), the last; where they were put on the places, nothing can be cut."""
     x = torch.randn(5, 8, 4, dtype=torch.float64)
     for dim, exact in ((None, True), (-1, True), (2, True), (1, False)):
@@ -181,20 +179,23 @@ class Stranger(nn.Module):
     ("network", "text"),
     [
         (nn.Sequential(gate(nn.Linear(4, 6)), nn.BatchNorm1d(6), nn.Linear(6, 2)), "BatchNorm1d stands behind a gate"),
-        (nn.Sequential(gate(nn.Linear(4, 6)), nn.Sigmoid(), nn.Linear(6, 2)), "put the gate after it"),
+        (nn.Sequential(gate(nn.Linear(4, 6)), nn.Sigmoid(), nn.Linear(6, 2)), "put the gate behind it"),
         (
             nn.Sequential(gate(nn.Sequential(nn.Linear(4, 6), nn.LayerNorm(6))), nn.Linear(6, 2)),
             "LayerNorm stands before",
         ),
         (nn.Sequential(gate(nn.Linear(4, 6)), Stranger(), nn.Linear(6, 2)), "Stranger stands behind"),
-        (gate(nn.Linear(4, 6)), "no Linear, Conv2d or ConvTranspose2d behind"),
-        (nn.Sequential(Gate(4), nn.Linear(4, 2)), "no Linear, Conv2d or ConvTranspose2d before"),
+        (gate(nn.Linear(4, 6)), "needs a Linear, Conv2d or ConvTranspose2d behind it"),
+        (nn.Sequential(Gate(4), nn.Linear(4, 2)), "needs a Linear, Conv2d or ConvTranspose2d before it"),
         (nn.Sequential(gate(nn.Conv2d(1, 4, 3)), nn.Linear(4, 2)), "4 gates stand between a Conv2d with 4 outputs"),
-        (nn.Sequential(gate(nn.Conv2d(1, 4, 3)), nn.Flatten(2), nn.Linear(16, 2)), "its units would be mixed"),
-        (nn.Sequential(gate(nn.Conv2d(2, 4, 3)), nn.Flatten(1, 2), nn.Linear(8, 3)), "its units would be mixed"),
+        (nn.Sequential(gate(nn.Conv2d(1, 4, 3)), nn.Flatten(2), nn.Linear(16, 2)), "would mix its units"),
+        (nn.Sequential(gate(nn.Conv2d(2, 4, 3)), nn.Flatten(1, 2), nn.Linear(8, 3)), "would mix its units"),
         (nn.Sequential(gate(nn.Linear(4, 8)), nn.AvgPool1d(3, 1, 1), nn.Linear(8, 3)), "AvgPool1d stands behind"),
-        (nn.Sequential(gate(nn.Linear(4, 8)), nn.AvgPool2d(3, 1, 1), nn.Linear(8, 3)), "its units would be mixed"),
-        (nn.Sequential(gate(nn.Conv2d(2, 4, 3)), nn.Flatten(), nn.PReLU(16), nn.Linear(16, 3)), "as many numbers as"),
+        (nn.Sequential(gate(nn.Linear(4, 8)), nn.AvgPool2d(3, 1, 1), nn.Linear(8, 3)), "would mix its units"),
+        (
+            nn.Sequential(gate(nn.Conv2d(2, 4, 3)), nn.Flatten(), nn.PReLU(16), nn.Linear(16, 3)),
+            "must have one weight per gate",
+        ),
         (
             nn.Sequential(gate(nn.Conv2d(2, 6, 3), dim=2), nn.Conv2d(6, 3, 3)),
             "gates stand on axis 2 of a tensor",
@@ -205,102 +206,32 @@ class Stranger(nn.Module):
         (nn.Sequential(gate(nn.Linear(4, 6)), hooked(nn.Linear(6, 3))), "Linear stands behind a gate and has hooks"),
         (nn.Sequential(gate(nn.Linear(4, 6)), hooked(nn.Sequential(nn.Linear(6, 3)))), "Sequential stands behind"),
         (nn.Sequential(gate(nn.Linear(4, 6)), Residue(nn.Linear(6, 6)), nn.Linear(6, 3)), "Residue stands behind"),
-        (Residue(gate(nn.Linear(6, 6))), "there is no Linear, Conv2d or ConvTranspose2d behind"),
-        (nn.Sequential(*[gate(nn.Linear(6, 6))] * 2, nn.Linear(6, 3)), "Gate at a gate is used in more than one place"),
-        (twice(nn.Linear(6, 6)), "Linear at a gate is used in more than one place"),
+        (Residue(gate(nn.Linear(6, 6))), "needs a Linear, Conv2d or ConvTranspose2d behind"),
+        (nn.Sequential(*[gate(nn.Linear(6, 6))] * 2, nn.Linear(6, 3)), "Gate next to a gate is used in more than one"),
+        (twice(nn.Linear(6, 6)), "Linear next to a gate is used in more than one place"),
         (twice_closed_over(nn.Sigmoid()), "Sigmoid stands behind"),
-        (nn.Sequential(gate(nn.Linear(4, 6)), nn.Flatten(), nn.Linear(12, 2)), "they must be the ones the other reads"),
+        (nn.Sequential(gate(nn.Linear(4, 6)), nn.Flatten(), nn.Linear(12, 2)), "the outputs must be the inputs"),
         (nn.Sequential(gate(nn.Conv2d(2, 4, 3)), nn.Conv2d(4, 4, 3, groups=2)), "groups=2"),
         (nn.Sequential(gate(gate(nn.Linear(4, 6))), nn.Linear(6, 2)), "two gates stand between"),
         (nn.ModuleList([gate(nn.Linear(4, 6))[1]]), "not in an nn.Sequential"),
         (Gate(3), "a gate alone"),
     ],
 )
-def test_what_is_not_certain_is_refused(network, text):
+def test_uncertain_modules_are_refused(network, text):
     with pytest.raises(NarrowsError, match=text):
         narrow(network)
 
 
-def test_what_cannot_be_gated():
+def test_modules_that_cannot_be_gated():
     with pytest.raises(NarrowsError, match="ReLU has no Linear, Conv2d or ConvTranspose2d"):
         gate(nn.ReLU())
-    with pytest.raises(NarrowsError, match=r"6 gates stand on axis 1 of a tensor of \(2, 5, 6\)"):
+    with pytest.raises(NarrowsError, match=r"6 gates stand on axis 1 of a tensor of shape \(2, 5, 6\)"):
         gate(nn.Linear(4, 6), dim=1)(torch.randn(2, 5, 4))
-    with pytest.raises(NarrowsError, match="has no gates"):
-        InnerNarrowing(nn.Linear(2, 2), Geco(1.0), lambda model, x: model(x).sum(1))
-    with pytest.raises(NarrowsError, match="must be a torch module; it is 5"):
+    with pytest.raises(NarrowsError, match=r"takes a torch\.nn\.Module; it was given 5"):
         gate(5)
-    with pytest.raises(NarrowsError, match="must be a torch module; it is 5"):
+    with pytest.raises(NarrowsError, match=r"takes a torch\.nn\.Module; it was given 5"):
         narrow(5)
     with pytest.raises(NarrowsError, match="dim must be an axis behind the batch"):
         gate(nn.Linear(4, 6), dim=0)
     with pytest.raises(NarrowsError, match="6 gates stand on axis 7 of a tensor of"):
         gate(nn.Linear(4, 6), dim=7)(torch.zeros(2, 4))
-
-
-def squares(network, x):
-    return network(x).square().sum(1)
-
-
-def small(hit=True) -> tuple[InnerNarrowing, torch.Tensor]:
-    torch.manual_seed(5)
-    network = nn.Sequential(gate(nn.Linear(4, 3)), nn.ReLU(), gate(nn.Linear(3, 2)), nn.Linear(2, 2)).double()
-    for place in gates_in(network):
-        with torch.no_grad():
-            place.gates.logits.uniform_(-0.3, 0.3)
-    objective = InnerNarrowing(network, Geco(0.3).double(), squares)
-    objective.hit.fill_(hit)
-    return objective, torch.randn(8, 4, dtype=torch.float64)
-
-
-def test_the_gradient_is_that_of_the_expected_error():
-    """Against the sum over all 32 gate vectors; 20,000 u, 5 standard errors."""
-    objective, x = small()
-    objective.constraint.eval()
-    multiplier = objective.constraint.multiplier().detach()
-    logits = [place.gates.logits for place in objective.places]
-
-    expected = torch.zeros((), dtype=torch.float64)
-    pi = torch.cat([place.gates.probability() for place in objective.places])
-    for number in range(2**5):
-        bits = torch.tensor([number >> i & 1 for i in range(5)], dtype=torch.float64)
-        error = objective._errors((x,), [bits[None, :3], bits[None, 3:]]).detach().mean()
-        expected = expected + (bits * pi + (1 - bits) * (1 - pi)).prod() * error
-    exact = torch.cat(torch.autograd.grad(expected * multiplier[0], logits))
-
-    generator = torch.Generator().manual_seed(1)
-    estimates = []
-    for _ in range(2_500):
-        u = draw_uniform(8, 5, generator, torch.float64)
-        loss, record = objective((x,), u)
-        with_price = torch.cat(torch.autograd.grad(loss, logits))
-        steep = torch.cat([place.gates.steepness * place.gates.probability() for place in objective.places])
-        price = record.hits * steep * (1 - torch.cat([place.gates.probability() for place in objective.places]))
-        estimates.append((with_price - price).detach())
-    stacked = torch.stack(estimates)
-    standard_error = stacked.std(0) / len(stacked) ** 0.5
-    assert ((stacked.mean(0) - exact).abs() < 5 * standard_error).all()
-    assert (exact.abs() > 8 * standard_error).sum() >= 2  # the test can tell a gradient from nothing
-
-
-def test_before_the_first_hit_all_gates_are_open_and_nothing_pulls_at_them():
-    objective, x = small(hit=False)
-    objective.constraint.tolerance.fill_(1e-6)
-    loss, record = objective((x,), draw_uniform(8, 5, torch.Generator().manual_seed(0), torch.float64))
-    loss.backward()
-    for place in objective.places:
-        assert (place.gates.logits.grad == 0).all()
-        place.gates.open(range(place.gates.n))
-    torch.testing.assert_close(record.error, squares(objective.model, x).mean())
-
-
-def test_a_second_pass_is_not_a_second_batch_for_running_averages():
-    torch.manual_seed(0)
-    network = nn.Sequential(gate(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))), nn.Linear(3, 2))
-    once = nn.BatchNorm1d(3)
-    objective, x = InnerNarrowing(network, Geco(100.0), squares), torch.randn(8, 4)
-    objective.hit.fill_(True)
-    once(network[0][0](x))
-    objective((x,), objective.draw(8, torch.Generator().manual_seed(0)))
-    torch.testing.assert_close(network[0][1].running_mean, once.running_mean)
-    assert network[0][1].num_batches_tracked == 1

@@ -1,15 +1,19 @@
-"""Samplers against distributions of codes that are known: a linear encoder's, and two clusters."""
+"""Samplers against known distributions of codes: those of a linear encoder, and two clusters."""
+
+import inspect
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from narrows._util.errors import NarrowsError
+from narrows.cli import apply
 from narrows.data import from_array
-from narrows.errors import NarrowsError
-from narrows.model import LOG_STD_BOUND, VAE
+from narrows.inference.sampling import KINDS, MOST_CODES, fit_sampler, posterior_samples, prior
+from narrows.model.vae import LOG_STD_BOUND, VAE
 from narrows.networks import Encoder, NetworkConfig, Scaling, build
-from narrows.sampling import MOST_CODES, fit_sampler, posterior_samples, prior
 
 
 class Linear(Encoder):
@@ -33,7 +37,7 @@ def linear():
     rng = np.random.default_rng(0)
     weight, bias, std = rng.normal(size=(3, 5)), np.array([2.0, -1.0, 0.0]), np.array([0.1, 1.0, 2.0])
     _, decoder, _ = build(NetworkConfig("mlp", (5,), 3, 2, "linear"))
-    model = VAE(Linear(weight, bias, std), decoder, Scaling("linear", (5,))).eval()
+    model = VAE(Linear(weight, bias, std), decoder, 3, scaling=Scaling("linear", (5,))).eval()
     data = from_array(rng.normal(size=(30_000, 5)).astype(np.float32), "any")
     codes = posterior_samples(model, data.examples, np.arange(30_000))
     return codes, bias, weight @ weight.T + np.diag(std**2)
@@ -92,17 +96,28 @@ def test_the_prior_is_the_generators_own_noise():
     torch.testing.assert_close(drawn, torch.randn(10, 3, generator=torch.Generator().manual_seed(0)), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("kind", ["prior", "gaussian", "mixture"])
+def test_the_command_line_offers_the_samplers_that_can_be_fitted():
+    assert get_args(inspect.signature(apply.sample).parameters["sampler"].annotation) == KINDS
+    codes = np.random.default_rng(0).normal((3, -3), 0.1, size=(100, 2))
+    fitted = {kind: fit_sampler(kind, codes, components=2) for kind in KINDS}
+    assert {kind: sampler.kind for kind, sampler in fitted.items()} == {kind: kind for kind in KINDS}
+    assert [len(fitted[kind].weights) for kind in KINDS] == [1, 1, 2]
+    means = {kind: sampler.draw(1_000, torch.Generator().manual_seed(0)).mean(0) for kind, sampler in fitted.items()}
+    for kind in KINDS:
+        np.testing.assert_allclose(means[kind], (0, 0) if kind == "prior" else (3, -3), atol=0.2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_model_without_dimensions_has_codes_without_numbers(kind):
     assert fit_sampler(kind, np.zeros((30, 0))).draw(4).shape == (4, 0)
 
 
 def test_what_cannot_be_fitted_is_refused():
     codes = np.zeros((9, 2))
-    for kind, components, words in (
+    for kind, components, expected in (
         ("mixture", 5, "a mixture of 5 needs 10 codes or more; there are 9"),
-        ("mixture", 0, "--components must be at least 1; it is 0"),
-        ("kernel", 1, "a sampler is one of prior, gaussian, mixture; it is 'kernel'"),
+        ("mixture", 0, "components must be at least 1; it is 0"),
+        ("kernel", 1, "sampler must be one of prior, gaussian, mixture; it is 'kernel'"),
     ):
-        with pytest.raises(NarrowsError, match=words):
+        with pytest.raises(NarrowsError, match=expected):
             fit_sampler(kind, codes, components)

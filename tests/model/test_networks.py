@@ -1,4 +1,4 @@
-"""Networks of one's own: the same mathematics as ours, latent maps, exact cuts, and clear words where it cannot be."""
+"""GatedVAE around any networks: the same mathematics as with built-in ones, latent maps, exact narrowing, errors."""
 
 import copy
 
@@ -8,15 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from narrows.algorithm import Narrowing, Noise, draw_noise
-from narrows.closing import Closing, ClosingConfig
+from narrows._util.errors import NarrowsError
 from narrows.constraint import Geco, GecoConfig
-from narrows.errors import NarrowsError
-from narrows.fast import Fast
-from narrows.gates import L0Gates
-from narrows.model import gated_vae
+from narrows.gates.l0 import L0Gates
+from narrows.model.vae import VAE, GatedVAE, gated_vae
 from narrows.networks import NetworkConfig
-from narrows.own import OwnVAE
+from narrows.recipes.base import Noise
+from narrows.recipes.controller import Controller, ControllerConfig
+from narrows.recipes.fast import Fast
+from narrows.recipes.paper import Narrowing, draw_noise
 
 EXACT = {"rtol": 0.0, "atol": 1e-12}
 N = 5
@@ -35,24 +35,24 @@ class TwoHeads(nn.Module):
         return self.mean(features), self.log_std(features)
 
 
-def vectors() -> OwnVAE:
+def vectors() -> GatedVAE:
     decoder = nn.Sequential(nn.Linear(N, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
-    return OwnVAE(nn.Sequential(nn.Linear(3, 8), nn.SiLU(), nn.Linear(8, 2 * N)), decoder, N)
+    return GatedVAE(nn.Sequential(nn.Linear(3, 8), nn.SiLU(), nn.Linear(8, 2 * N)), decoder, N)
 
 
-def two_heads() -> OwnVAE:
-    return OwnVAE(TwoHeads(nn.Linear), nn.Linear(N, 3), latent=N)
+def two_heads() -> GatedVAE:
+    return GatedVAE(TwoHeads(nn.Linear), nn.Linear(N, 3), latent=N)
 
 
-def maps() -> OwnVAE:
+def maps() -> GatedVAE:
     encoder = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.SiLU(), nn.Conv2d(8, 2 * N, 3, padding=1))
     decoder = nn.Sequential(nn.ConvTranspose2d(N, 8, 4, stride=2, padding=1), nn.SiLU(), nn.Conv2d(8, 3, 3, padding=1))
-    return OwnVAE(encoder, decoder, latent=(N, 4, 4))
+    return GatedVAE(encoder, decoder, latent=(N, 4, 4))
 
 
-def maps_two_heads() -> OwnVAE:
+def maps_two_heads() -> GatedVAE:
     decoder = nn.Sequential(nn.Conv2d(N, 8, 1), nn.SiLU(), nn.Conv2d(8, 3, 3, padding=1))
-    return OwnVAE(TwoHeads(lambda a, b: nn.Conv2d(a, b, 3, padding=1)), decoder, latent=(N, 8, 8))
+    return GatedVAE(TwoHeads(lambda a, b: nn.Conv2d(a, b, 3, padding=1)), decoder, latent=(N, 8, 8))
 
 
 CASES = {
@@ -70,7 +70,7 @@ def case(request):
     return make().double(), torch.randn(6, *shape, dtype=torch.float64)
 
 
-def test_narrowed_is_gated(case):
+def test_narrowed_model_equals_gated_model(case):
     model, x = case
     model.gates.close([0, 3])
     smaller = model.narrow()
@@ -79,12 +79,14 @@ def test_narrowed_is_gated(case):
     torch.testing.assert_close(others.mean, mine.mean[:, [1, 2, 4]], **EXACT)
     torch.testing.assert_close(others.log_std, mine.log_std[:, [1, 2, 4]], **EXACT)
     torch.testing.assert_close(smaller.decode(others.mean), model.decode(mine.mean), **EXACT)
-    smaller.gates.close([1])
-    assert smaller.narrow().kept == [1, 4]
-    torch.testing.assert_close(smaller.narrow().reconstruct(x), smaller.reconstruct(x), **EXACT)
+    assert type(smaller) is VAE
+    model.gates.close([2])
+    assert smaller.narrow([0, 2]).kept == [1, 4]
+    torch.testing.assert_close(smaller.narrow([0, 2]).reconstruct(x), model.reconstruct(x), **EXACT)
+    torch.testing.assert_close(smaller.narrow([2, 0]).encode(x).mean, mine.mean[:, [4, 1]], **EXACT)
 
 
-def test_both_objectives_train_it(case):
+def test_both_recipes_train_any_networks(case):
     model, x = case
     generator = torch.Generator().manual_seed(0)
     for objective in (
@@ -102,11 +104,11 @@ def test_both_objectives_train_it(case):
         assert all(p.grad is not None for p in model.encoder.parameters())
 
 
-def test_the_same_loss_and_gradients_as_our_own_class():
-    """An MLP of ours, wrapped as if it were a stranger's, in Algorithm 1 and in the fast recipe."""
+def test_built_in_networks_as_plain_modules_have_the_same_loss_and_gradients():
+    """A built-in MLP, wrapped as if it were the user's, in Algorithm 1 and in the fast recipe."""
     torch.manual_seed(0)
     ours = gated_vae(NetworkConfig("mlp", (7,), n=N, width=1, output="linear")).double()
-    theirs = OwnVAE(copy.deepcopy(ours.encoder), copy.deepcopy(ours.decoder), N).double()
+    theirs = GatedVAE(copy.deepcopy(ours.encoder), copy.deepcopy(ours.decoder), N).double()
     x, generator = torch.randn(8, 7, dtype=torch.float64), torch.Generator().manual_seed(0)
     noise = Noise(*(part.double() for part in draw_noise(8, N, generator)))
     for make in (
@@ -127,11 +129,11 @@ def test_the_same_loss_and_gradients_as_our_own_class():
             torch.testing.assert_close(a.grad, b.grad, **EXACT)
 
 
-def test_a_map_counts_with_the_sum_over_its_positions():
+def test_kl_of_a_latent_map_is_summed_over_positions():
     """A latent map of constant channels through 1x1 convolutions is a vector, position by position: KL times 16."""
     torch.manual_seed(0)
-    model = OwnVAE(nn.Conv2d(3, 2 * N, 1), nn.Conv2d(N, 3, 1), latent=(N, 4, 4)).double()
-    flat = OwnVAE(nn.Linear(3, 2 * N), nn.Linear(N, 3), latent=N).double()
+    model = GatedVAE(nn.Conv2d(3, 2 * N, 1), nn.Conv2d(N, 3, 1), latent=(N, 4, 4)).double()
+    flat = GatedVAE(nn.Linear(3, 2 * N), nn.Linear(N, 3), latent=N).double()
     flat.encoder.load_state_dict(
         {k: v.reshape(v.shape[:2]) if v.ndim > 1 else v for k, v in model.encoder.state_dict().items()}
     )
@@ -148,7 +150,7 @@ def test_a_map_counts_with_the_sum_over_its_positions():
     torch.testing.assert_close(many.error, 16 * one.error)
 
 
-def test_standardising_changes_no_reconstruction(case):
+def test_standardising_keeps_reconstructions(case):
     """... and gives every dimension variance 1 over the data, and mean 0 where the stem can take the shift back."""
     model, x = case
     fast = Fast(model, 4.0, lambda k, g: x, (6, 6))
@@ -170,7 +172,7 @@ def test_standardising_changes_no_reconstruction(case):
     torch.testing.assert_close(spread, torch.ones_like(spread), rtol=0.02, atol=0)  # log sigma bends a little
 
 
-def test_gates_opened_again_have_the_weights_they_had(case):
+def test_reopened_gates_get_their_weights_back(case):
     model, _ = case
     layer = model.latent_layer
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -185,7 +187,7 @@ def test_gates_opened_again_have_the_weights_they_had(case):
         torch.testing.assert_close(tensor, before[name], rtol=0, atol=0)
 
 
-def test_batchnorm_in_a_decoder_sees_the_batch_once():
+def test_batchnorm_in_a_decoder_counts_each_batch_once():
     torch.manual_seed(0)
     model = vectors()
     norm = model.decoder[1]
@@ -193,7 +195,7 @@ def test_batchnorm_in_a_decoder_sees_the_batch_once():
     narrowing.hit.fill_(True)
     with torch.no_grad():
         model.gates.logits.zero_()  # the pair differs nearly everywhere
-    assert not model.rows_alone
+    assert not model.independent_rows
     narrowing(torch.randn(16, 3), draw_noise(16, N, torch.Generator().manual_seed(0)))
     assert norm.num_batches_tracked == 1
 
@@ -212,26 +214,38 @@ class Skip(nn.Module):
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: OwnVAE(nn.Linear(3, 7), nn.Linear(N, 3), N), "does not make 10 outputs, nor its last two 5 each"),
-        (lambda: OwnVAE(nn.Linear(3, 10), nn.Linear(4, 3), N), "first layer does not read 5 dimensions"),
-        (lambda: OwnVAE(nn.Linear(3, 10), nn.Linear(N, 3), N, heads=["body"]), "the encoder has no layer 'body'"),
-        (lambda: OwnVAE(nn.Sequential(nn.ReLU()), nn.Linear(N, 3), N, heads=["0"]), "encoder.0 is a ReLU"),
-        (lambda: OwnVAE(nn.Sequential(nn.Linear(3, 4)), nn.Linear(N, 3), N, heads=["0"]), r"have \[4\]"),
-        (lambda: OwnVAE(nn.Linear(3, 10), nn.Sequential(nn.Linear(4, 3)), N, stem="0"), "must read the 5 latent"),
-        (lambda: OwnVAE(nn.Linear(3, 10), Skip(), N).narrow([0, 1]), "more than its layer 'first' reads z"),
+        (
+            lambda: GatedVAE(nn.Linear(3, 7), nn.Linear(N, 3), N),
+            "of 10 outputs .* or two of 5 each; encoder has 7; name",
+        ),
+        (
+            lambda: GatedVAE(nn.Linear(3, 10), nn.Linear(4, 3), N),
+            "reads the 5 latent dimensions .*; decoder has 4",
+        ),
+        (lambda: GatedVAE(nn.Linear(3, 10), nn.Linear(N, 3), N, heads=["body"]), "the encoder has no layer 'body'"),
+        (lambda: GatedVAE(nn.Sequential(nn.ReLU()), nn.Linear(N, 3), N, heads=["0"]), "encoder.0 is a ReLU"),
+        (
+            lambda: GatedVAE(nn.Sequential(nn.Linear(3, 4)), nn.Linear(N, 3), N, heads=["0"]),
+            "encoder.0 has 4; name the right",
+        ),
+        (
+            lambda: GatedVAE(nn.Linear(3, 10), nn.Sequential(nn.Linear(4, 3)), N, stem="0"),
+            "decoder.0 has 4 inputs;",
+        ),
+        (lambda: GatedVAE(nn.Linear(3, 10), Skip(), N).narrow([0, 1]), "more than its layer 'first' reads z"),
         (lambda: two_heads().encode(torch.zeros(2, 3)) and maps().narrow([]), "every channel is closed"),
         (
-            lambda: OwnVAE(nn.Conv2d(3, 10, 1), nn.Conv2d(N, 3, 1), (N, 4, 4)).encode(torch.zeros(1, 3, 5, 5)),
-            r"means of shape \(5, 5, 5\) and deviations of \(5, 5, 5\), latent says \(5, 4, 4\)",
+            lambda: GatedVAE(nn.Conv2d(3, 10, 1), nn.Conv2d(N, 3, 1), (N, 4, 4)).encode(torch.zeros(1, 3, 5, 5)),
+            r"of shape \(5, 4, 4\) per example, as latent says; it returns \(5, 5, 5\) and \(5, 5, 5\)",
         ),
     ],
 )
-def test_what_does_not_fit_is_said(make, text):
+def test_wrong_sizes_are_refused(make, text):
     with pytest.raises(NarrowsError, match=text):
         make()
 
 
-def test_no_dimension_left_is_the_decoder_at_zero():
+def test_model_without_dimensions_decodes_zero():
     model = vectors().double().eval()
     smaller, x = model.narrow([]), torch.randn(4, 3, dtype=torch.float64)
     torch.testing.assert_close(smaller.reconstruct(x), model.decoder(torch.zeros(4, N, dtype=torch.float64)), **EXACT)
@@ -272,15 +286,15 @@ class Backwards(nn.Linear):
 
 RESCALED = {
     "two heads": (lambda: two_heads(), True),
-    "two heads, deviations first": (lambda: OwnVAE(Swapped(), nn.Linear(N, 3), N), True),
-    "z read twice": (lambda: OwnVAE(nn.Linear(3, 2 * N), Sum(), N), False),
-    "z bent first": (lambda: OwnVAE(nn.Linear(3, 2 * N), nn.Sequential(nn.Tanh(), nn.Linear(N, 3)), N), False),
-    "one head, deviations first": (lambda: OwnVAE(Backwards(3, 2 * N), nn.Linear(N, 3), N), False),
+    "two heads, deviations first": (lambda: GatedVAE(Swapped(), nn.Linear(N, 3), N), True),
+    "z read twice": (lambda: GatedVAE(nn.Linear(3, 2 * N), Sum(), N), False),
+    "z bent first": (lambda: GatedVAE(nn.Linear(3, 2 * N), nn.Sequential(nn.Tanh(), nn.Linear(N, 3)), N), False),
+    "one head, deviations first": (lambda: GatedVAE(Backwards(3, 2 * N), nn.Linear(N, 3), N), False),
 }
 
 
 @pytest.mark.parametrize("case", RESCALED)
-def test_standardising_is_left_out_where_it_would_change_the_output(case):
+def test_standardising_is_skipped_where_it_would_change_the_output(case):
     torch.manual_seed(2)
     make, rescalable = RESCALED[case]
     model, x = make().double(), 3 + 5 * torch.randn(40, 3, dtype=torch.float64)
@@ -318,31 +332,35 @@ class Returns(nn.Linear):
 @pytest.mark.parametrize(
     ("encoder", "decoder", "text"),
     [
-        (nn.Sequential(nn.Linear(3, 2 * N), nn.Softmax(1)), nn.Linear(N, 3), "name the layers with heads="),
-        (nn.Sequential(nn.Linear(3, 2 * N), nn.BatchNorm1d(2 * N)), nn.Linear(N, 3), "what '0' makes, unchanged"),
-        (Unused(), nn.Linear(N, 3), "what 'other' makes"),
+        (nn.Sequential(nn.Linear(3, 2 * N), nn.Softmax(1)), nn.Linear(N, 3), "name the right layers with heads="),
+        (
+            nn.Sequential(nn.Linear(3, 2 * N), nn.BatchNorm1d(2 * N)),
+            nn.Linear(N, 3),
+            "the output of '0', unchanged",
+        ),
+        (Unused(), nn.Linear(N, 3), "must be the output of 'other'"),
         (nn.Linear(3, 2 * N), Mean(), "more than its layer 'first' reads z"),
         (nn.Linear(3, 2 * N), Skip(), "more than its layer 'first' reads z"),
-        (Returns(lambda y: {"mean": y}), nn.Linear(N, 3), "it returns dict"),
-        (Returns(lambda y: (y, y, y)), nn.Linear(N, 3), "it returns tuple of 3"),
-        (Returns(lambda y: torch.distributions.Normal(y, 1.0)), nn.Linear(N, 3), "it returns Normal"),
+        (Returns(lambda y: {"mean": y}), nn.Linear(N, 3), "it returns a dict"),
+        (Returns(lambda y: (y, y, y)), nn.Linear(N, 3), "it returns a tuple of 3"),
+        (Returns(lambda y: torch.distributions.Normal(y, 1.0)), nn.Linear(N, 3), "it returns a Normal"),
     ],
 )
-def test_networks_that_cannot_be_cut_are_refused_at_the_first_batch(encoder, decoder, text):
-    """... and not after the training: before any step, and again if they are tried again."""
-    fast = Fast(OwnVAE(encoder, decoder, N), 4.0, lambda k, g: torch.zeros(k, 3), (9, 9))
+def test_networks_that_cannot_be_narrowed_are_refused_at_the_first_batch(encoder, decoder, text):
+    """The error comes before the first step, and again on a second call."""
+    fast = Fast(GatedVAE(encoder, decoder, N), 4.0, lambda k, g: torch.zeros(k, 3), (9, 9))
     for _ in range(2):
         with pytest.raises(NarrowsError, match=text):
             fast(torch.randn(4, 3), fast.noise(4, torch.Generator().manual_seed(0)))
 
 
-def test_a_decoder_may_return_anything_that_its_error_understands():
+def test_decoder_may_return_a_distribution():
     class Uncertain(nn.Linear):
         def forward(self, z):
             mean, log_std = super().forward(z).chunk(2, dim=1)
             return torch.distributions.Normal(mean, log_std.exp())
 
-    model = OwnVAE(nn.Linear(3, 2 * N), Uncertain(N, 6), N)
+    model = GatedVAE(nn.Linear(3, 2 * N), Uncertain(N, 6), N)
     fast = Fast(model, 4.0, lambda k, g: torch.zeros(k, 3), (9, 9), error=lambda x, y: -y.log_prob(x).sum(1))
     fast(torch.randn(4, 3), fast.noise(4, torch.Generator().manual_seed(0)))
     model.gates.close([2])
@@ -350,7 +368,7 @@ def test_a_decoder_may_return_anything_that_its_error_understands():
     torch.testing.assert_close(model.narrow().reconstruct(x).mean, model.reconstruct(x).mean)
 
 
-def test_autocast_may_have_made_the_data_too():
+def test_data_made_under_autocast_are_accepted():
     model = vectors()
     fast = Fast(model, 4.0, lambda k, g: torch.randn(k, 3, generator=g), (8, 8))
     with torch.autocast("cpu", torch.bfloat16):
@@ -376,10 +394,10 @@ def test_models_of_other_precisions_train(kind):
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda model: OwnVAE(model.encoder, model.decoder, 5.0), "latent must be a number of dimensions.*it is 5.0"),
-        (lambda model: OwnVAE(model.encoder, model.decoder, -1), "latent must be a number"),
-        (lambda model: OwnVAE(model.encoder, torch.relu, 5), "decoder must be a torch module"),
-        (lambda model: L0Gates(-3), "there cannot be -3 gates"),
+        (lambda model: GatedVAE(model.encoder, model.decoder, 5.0), "latent must be a number of dimensions.*it is 5.0"),
+        (lambda model: GatedVAE(model.encoder, model.decoder, -1), "latent must be a number"),
+        (lambda model: GatedVAE(model.encoder, torch.relu, 5), "the decoder must be a torch.nn.Module"),
+        (lambda model: L0Gates(-3), "n, the number of gates, must be at least 0; it is -3"),
         (lambda model: model.narrow([0, 9]), r"kept must be different numbers from 0 to 4; it is \[0, 9\]"),
         (lambda model: model.narrow([0, 0]), "kept must be different numbers"),
         (lambda model: Narrowing(model, Geco(1.0), "xx"), "estimator must be one of arm, disarm; it is 'xx'"),
@@ -387,14 +405,14 @@ def test_models_of_other_precisions_train(kind):
         (lambda model: Geco("a"), "tolerances must be finite numbers, one or more; they are 'a'"),
         (lambda model: Geco(1, GecoConfig(lowest=5, highest=1)), "lowest must be above 0 and at most highest"),
         (lambda model: Geco(1, GecoConfig(decay=2)), "decay must be at least 0 and below 1; it is 2"),
-        (lambda model: Closing(steps=-5), "steps must be a whole number from 1 on, or None; it is -5"),
-        (lambda model: Closing(steps=1.5), "steps must be a whole number"),
-        (lambda model: ClosingConfig(patience=-1), "patience must be at least 0; it is -1"),
+        (lambda model: Controller(steps=-5), "steps must be a whole number of at least 1, or None; it is -5"),
+        (lambda model: Controller(steps=1.5), "steps must be a whole number"),
+        (lambda model: ControllerConfig(patience=-1), "patience must be at least 0; it is -1"),
         (lambda model: Fast(model, 1.0, None, (0, 0)), "split_sizes must be two counts"),
         (lambda model: Fast(model, 1.0, None, 10), r"split_sizes must be two counts, .*; it is 10"),
-        (lambda model: step(Fast(model, 1.0, None, (9, 9), error=all_values)), "the error has 3 numbers an example"),
-        (lambda model: step(Narrowing(model, Geco(1.0), error=all_values)), "there are 1 tolerances"),
-        (lambda model: step(Fast(model, 1.0, None, (9, 9), error=F.mse_loss)), "error must return one number an"),
+        (lambda model: step(Fast(model, 1.0, None, (9, 9), error=all_values)), "the error returns 3 numbers per"),
+        (lambda model: step(Narrowing(model, Geco(1.0), error=all_values)), "for 1 tolerances"),
+        (lambda model: step(Fast(model, 1.0, None, (9, 9), error=F.mse_loss)), "error must return one number per"),
     ],
 )
 def test_bad_parameters_are_named(make, text):
@@ -410,5 +428,5 @@ def step(objective):
     return objective(torch.randn(4, 3), draw_noise(4, N, torch.Generator().manual_seed(0)))
 
 
-def test_numpys_numbers_count_as_numbers():
-    assert OwnVAE(nn.Linear(3, 2 * N), nn.Linear(N, 3), np.int64(N)).latent_shape == (N,)
+def test_numpy_integers_are_accepted():
+    assert GatedVAE(nn.Linear(3, 2 * N), nn.Linear(N, 3), np.int64(N)).latent_shape == (N,)

@@ -1,4 +1,4 @@
-"""Narrowing is exact, a saved model is the same model, and loading runs no code."""
+"""Narrowing is exact, a saved model loads as the same model, and loading runs no code."""
 
 import json
 import pickle
@@ -8,8 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from narrows.errors import NarrowsError
-from narrows.model import GatedVAE, gated_vae, load_model, read_description, save_model
+from narrows._util.errors import NarrowsError
+from narrows.model.storage import load_model, read_description, save_model
+from narrows.model.vae import GatedVAE, gated_vae
 from narrows.networks import NetworkConfig
 
 NETWORKS = {
@@ -83,7 +84,7 @@ def test_the_direct_path_alone_is_any_linear_code(generator):
     torch.testing.assert_close(model.reconstruct(x), projected, rtol=0, atol=1e-12)
 
 
-def test_models_saved_without_a_word_on_the_direct_path_have_none(generator, tmp_path):
+def test_models_saved_without_the_direct_entry_have_no_direct_path(generator, tmp_path):
     model, x = make("mlp", generator)
     path = tmp_path / "m.safetensors"
     save_model(model.float().narrow(), path)
@@ -115,7 +116,7 @@ def test_loading_leaves_the_callers_randomness_alone(generator, tmp_path):
     assert torch.equal(torch.rand(2), expected)
 
 
-def test_what_is_not_a_model_is_refused(tmp_path):
+def test_other_files_are_refused(tmp_path):
     path = tmp_path / "m.safetensors"
     path.write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(NarrowsError, match=r"cannot read the model .*m\.safetensors"):
@@ -158,7 +159,7 @@ def tampered(path, change):
     ],
     ids=lambda value: f"{value!r:.40}",
 )
-def test_a_description_that_cannot_be_true_is_refused_in_one_line(within, name, value, generator, tmp_path):
+def test_impossible_descriptions_are_refused_in_one_line(within, name, value, generator, tmp_path):
     model, _ = make("mlp", generator)
     path = tmp_path / "m.safetensors"
     save_model(model.float().narrow([1, 4]), path)
@@ -168,11 +169,11 @@ def test_a_description_that_cannot_be_true_is_refused_in_one_line(within, name, 
     text = str(caught.value)
     assert str(path) in text
     assert "\n" not in text
-    assert " must be " in text or "does not fit its own description" in text or "'more' that is not known" in text
+    assert " must be " in text or "does not fit its own description" in text or "'more' that does not exist" in text
 
 
-def test_nothing_is_built_from_a_description_that_the_tensors_do_not_bear_out(generator, tmp_path):
-    """A network of eight gigabytes in words, of some kilobytes in fact: it is never made."""
+def test_nothing_is_built_if_description_and_tensors_disagree(generator, tmp_path):
+    """A description of eight gigabytes over a few kilobytes of tensors: the network is never built."""
     model, _ = make("mlp", generator)
     path = tmp_path / "m.safetensors"
     save_model(model.float().narrow([1, 4]), path)
@@ -199,7 +200,7 @@ def test_a_model_without_a_network_or_with_nested_text_is_refused(generator, tmp
         load_model(path)
 
 
-def test_weights_that_are_no_floats_are_refused(generator, tmp_path):
+def test_weights_that_are_not_floats_are_refused(generator, tmp_path):
     model, _ = make("mlp", generator)
     path = tmp_path / "m.safetensors"
     save_model(model.float().narrow([1, 4]), path)
@@ -224,7 +225,7 @@ def test_samples_come_from_the_given_generator(generator):
     assert torch.equal(one, model.sample(3, torch.Generator().manual_seed(5)))
 
 
-def test_a_folder_is_no_model_file(tmp_path):
+def test_a_folder_is_refused(tmp_path):
     with pytest.raises(NarrowsError, match=r"is a folder; give the file in it: .*model\.safetensors$"):
         load_model(tmp_path)
 

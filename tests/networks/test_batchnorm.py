@@ -2,7 +2,7 @@
 
 import torch
 
-from narrows.layers import BatchNorm
+from narrows.networks.batchnorm import BatchNorm
 
 
 def test_batch_norm_equals_torchs_own(generator):

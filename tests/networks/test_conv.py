@@ -1,10 +1,11 @@
-"""Shapes for every size of image, the paper's networks layer by layer, and the scaling."""
+"""Shapes for every size of image, the paper's networks layer by layer."""
 
 import pytest
 import torch
 
-from narrows.errors import NarrowsError
-from narrows.networks import ConvPlan, NetworkConfig, Scaling, build, conv_plan, has_conv_plan
+from narrows._util.errors import NarrowsError
+from narrows.networks import NetworkConfig, build, has_conv_plan
+from narrows.networks.conv import ConvPlan, conv_plan
 
 SHAPES = [
     (1, 64, 64), (3, 64, 64), (1, 28, 28), (4, 28, 28), (1, 16, 16), (3, 17, 31), (1, 28, 64),
@@ -67,17 +68,3 @@ def test_the_papers_networks_layer_by_layer():
     encoder, decoder, _ = build(NetworkConfig("conv", (1, 28, 28), n=10))
     assert [(c.kernel_size[0], c.out_channels) for c in encoder.convs] == [(4, 32), (3, 64), (2, 64)]
     assert [tuple(c.weight.shape) for c in decoder.convs] == [(64, 64, 2, 2), (32, 64, 3, 3), (1, 32, 3, 3)]
-
-
-def test_scaling_is_undone_on_the_way_out(generator):
-    scaling = Scaling("linear", (4,)).double()
-    x = 1000 * torch.randn(9, 4, generator=generator, dtype=torch.float64) + 50
-    scaling.fit(x.mean(0), x.std())
-    torch.testing.assert_close(scaling.outward(scaling.inward(x)), x)
-    assert scaling.inward(x).abs().max() < 10
-
-
-def test_scaling_of_constant_data_does_not_divide_by_zero():
-    scaling = Scaling("linear", (4,))
-    scaling.fit(torch.full((4,), 3.0), torch.tensor(0.0))
-    assert torch.equal(scaling.inward(torch.full((2, 4), 3.0)), torch.zeros(2, 4))

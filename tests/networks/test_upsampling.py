@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from narrows import upsampling
-from narrows.upsampling import UpsampleConv
+from narrows.networks import upsampling
+from narrows.networks.upsampling import UpsampleConv
 
 FORMS = [(3, (2, 2)), (2, (2, 2)), (3, (1, 2)), (3, (2, 1)), (3, (1, 1))]
 
@@ -126,33 +126,15 @@ def test_initial_values_are_those_of_a_plain_convolution():
     assert torch.equal(ours.bias, plain.bias)
 
 
-@pytest.mark.parametrize("outputs", [3, 5])
-def test_a_second_pass_is_the_same_function(way, outputs, generator):
-    layer = UpsampleConv(4, outputs, 3).double()
-    x = double(generator, 8, 4, 6, 6)
-    record = []
-    first = layer(x, record)
-    assert [kernel.shape for kernel in record[0]] == ([(4, outputs, 4, 4)] if way == "transposed" else [])
-    torch.testing.assert_close(layer(x[:3], reuse=record[0]), first[:3], rtol=0, atol=1e-12)
-
-
 def test_products_that_leave_the_cache(monkeypatch):
-    """They pay in training, between many channels, and only if the process keeps its memory."""
+    """They are faster in training, between many channels, and only if the process keeps its memory."""
     monkeypatch.setattr(upsampling, "CACHED", 8)
     x = torch.rand(2, 32, 3, 3)
-
-    def ways():
-        records = [[], [], []]
-        UpsampleConv(32, 32, 3)(x, records[0])
-        UpsampleConv(32, 31, 3)(x, records[1])
+    for memory_kept in (True, False):
+        assert UpsampleConv(32, 32, 3, memory_kept=memory_kept)._has_products(x) is memory_kept
+        assert not UpsampleConv(32, 31, 3, memory_kept=memory_kept)._has_products(x)
         with torch.no_grad():
-            UpsampleConv(32, 32, 3)(x, records[2])
-        return [record == [()] for record in records]
-
-    monkeypatch.setattr(upsampling, "memory_is_kept", lambda: True)
-    assert ways() == [True, False, False]
-    monkeypatch.setattr(upsampling, "memory_is_kept", lambda: False)
-    assert ways() == [False, False, False]
+            assert not UpsampleConv(32, 32, 3, memory_kept=memory_kept)._has_products(x)
 
 
 @pytest.mark.parametrize("channels", [1, 4, 16])
@@ -173,10 +155,9 @@ def test_half_precision_and_no_examples_are_the_librarys():
 def test_wide_rows_of_few_channels_are_the_librarys(generator):
     layer = UpsampleConv(2, 3, 3).double()
     for width, products in ((42, True), (43, False)):
-        record = []
         x = double(generator, 2, 2, 3, width)
-        torch.testing.assert_close(layer(x, record), plainly(x, layer), rtol=0, atol=1e-12)
-        assert (record == [()]) == products
+        torch.testing.assert_close(layer(x), plainly(x, layer), rtol=0, atol=1e-12)
+        assert layer._has_products(x) is products
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")

@@ -1,15 +1,22 @@
-"""Which runs the paper's experiments are: its own numbers at full budget, and parts of them."""
+"""The runs of the paper's experiments: the paper's settings at full budget, and parts of them."""
 
-from dataclasses import replace
+import inspect
+from typing import get_args
 
 import pytest
 
-from narrows.errors import NarrowsError
-from narrows.experiments.board import Board, plan
-from narrows.experiments.plan import Options
-from narrows.experiments.work import open_after
-from narrows.report import published
-from narrows.runs import MetricRow
+from narrows._util.errors import NarrowsError, as_option
+from narrows.cli.reproduce import reproduce
+from narrows.paper import published
+from narrows.paper.experiments import EXPERIMENTS, plan
+from narrows.paper.page import TITLES
+from narrows.paper.plan import Name, Options
+
+
+def test_every_experiment_is_offered_planned_and_titled():
+    assert inspect.signature(reproduce).parameters["experiment"].annotation == Name
+    assert set(get_args(Name)) == set(EXPERIMENTS) == set(TITLES)
+    assert all(plan(name, Options()) for name in EXPERIMENTS)
 
 
 def test_training_is_the_papers_run():
@@ -83,58 +90,22 @@ def test_recipes_and_seeds_multiply_and_keys_differ():
 @pytest.mark.parametrize(
     ("experiment", "options", "expected"),
     [
-        ("table", Options(budget=0.0), "--budget must be above 0 and at most 1 (all of the paper's batches); it is 0"),
+        ("table", Options(budget=0.0), "--budget must be above 0 and at most 1; it is 0"),
         ("table", Options(budget=float("nan")), "--budget must be above 0"),
         ("table", Options(budget=1.5), "--budget must be above 0"),
         ("table", Options(seeds=0), "--seeds must be at least 1; it is 0"),
         ("table", Options(width=0), "--width must be at least 1; it is 0"),
         ("table", Options(recipe="paper,quick"), "--recipe must be paper, fast or paper,fast; it is 'paper,quick'"),
-        ("table", Options(only="mnits"), "--only: there is no 'mnits' in this experiment; it has dsprites, dsprites-5"),
-        ("front", Options(only="5"), "--only: there is no '5' in this experiment; it has 3, 4, 6"),
-        ("training", Options(one_run=True), "--one-run is for `narrows reproduce front`, not training"),
+        (
+            "table",
+            Options(only="mnits"),
+            "--only: 'mnits' is not a part of this experiment; its parts are dsprites, dsprites-5",
+        ),
+        ("front", Options(only="5"), "--only: '5' is not a part of this experiment; its parts are 3, 4, 6"),
+        ("training", Options(one_run=True), "--one-run is for `narrows reproduce front`, not for training"),
     ],
 )
 def test_what_cannot_be_run(experiment, options, expected):
     with pytest.raises(NarrowsError) as error:
         plan(experiment, options)
-    assert expected in str(error.value)
-
-
-def test_a_folder_is_one_experiments(tmp_path):
-    options = Options(budget=0.1)
-    Board(tmp_path / "a", "table").open(options, go_on=False)
-    for board, other, go_on, expected in (
-        (Board(tmp_path / "a", "table"), options, False, "go on with it with --resume"),
-        (Board(tmp_path / "a", "front"), options, True, "holds the experiment 'table'; choose another --out for front"),
-        (Board(tmp_path / "a", "table"), replace(options, budget=0.2), True, "was started with --budget 0.1, not 0.2"),
-        (Board(tmp_path / "a", "table"), replace(options, width=8), True, "was started with --width 32, not 8"),
-        (Board(tmp_path, "table"), options, True, "is not empty and holds no experiment"),
-        (Board(tmp_path / "a" / "experiment.json", "table"), options, True, "is a file"),
-        (Board(tmp_path / "a" / "experiment.json" / "b", "table"), options, False, "cannot write the folder"),
-    ):
-        with pytest.raises(NarrowsError, match=expected):
-            board.open(other, go_on)
-    Board(tmp_path / "a", "table").open(replace(options, seeds=3, recipe="fast"), go_on=True)
-
-
-def test_rows_of_done_jobs_come_from_their_folders_and_the_rest_is_not_yet(tmp_path):
-    board = Board(tmp_path, "table")
-    first, second = plan("table", Options(only="mnist-5,mnist-10"))
-    (tmp_path / first.key).mkdir()
-    done = replace(first.row("done"), dims=5, marks=(1, 2), open=(6, 5), error=1 / 3)
-    board.keep(first.key, [done])
-    rows = board.rows([first, second])
-    assert rows[0] == done
-    assert (rows[1].status, rows[1].n) == ("not yet", 20)
-    board.write_table(rows)
-    lines = board.table.read_text().splitlines()
-    assert len(lines) == 3
-    assert "6 5" in lines[1]
-    assert "0.333333" in lines[1]
-    missing = second.rows("missing", "not here, and cannot be drawn")
-    assert board.rows([first, second], {second.key: missing})[1].reason == "not here, and cannot be drawn"
-
-
-def test_gates_are_counted_by_the_last_row_until_then():
-    rows = [MetricRow(step, 1.0, 1.0, gates, 1.0, 0.5, 1.0, 1.0, 1.0) for step, gates in ((50, 9), (100, 7))]
-    assert [open_after(rows, step, 10) for step in (10, 50, 99, 100, 1_000)] == [10, 9, 9, 7, 7]
+    assert expected in error.value.spelled(as_option)

@@ -1,4 +1,4 @@
-"""The paper's experiments at a smoke budget, end to end: every file, killed in the middle and gone on with."""
+"""The paper's experiments at a small budget, end to end: every file, and continuing after a kill."""
 
 import csv
 import json
@@ -12,15 +12,16 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from narrows.cli import main
 
-SAMPLES = Path(__file__).parents[1] / "unit" / "data" / "sets" / "mnist_samples"
+SAMPLES = Path(__file__).parents[1] / "data" / "named" / "mnist_samples"
 DIGITS = """
 import sys
 from dataclasses import replace
-from narrows.data.sets import catalogue, mnist
+from narrows.data.named import catalogue, mnist
 mnist.TRAIN, mnist.TEST = 100, 20   # the first digits of MNIST are a part of the tests; the whole set is a download
 catalogue.SETS["mnist"] = replace(catalogue.SETS["mnist"], is_unpacked=lambda: True)
 from narrows.cli import main
@@ -40,12 +41,12 @@ def program(cache, *arguments):
     """Start `narrows reproduce` with MNIST's first 120 digits as the set, on one thread."""
     environment = {**os.environ, "NARROWS_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
     smoke = SMOKE[2:] if "--budget" in arguments else SMOKE
-    words = [sys.executable, "-c", DIGITS, "reproduce", *map(str, arguments), *smoke]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    arguments = [sys.executable, "-c", DIGITS, "reproduce", *map(str, arguments), *smoke]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def finish(process):
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return out, err
 
@@ -56,12 +57,9 @@ def kill(process):
 
 
 def wait_for(path, process):
-    for _ in range(2_400):
-        if path.exists():
-            return
+    while not path.exists():
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.05)
-    raise AssertionError(f"{path} did not appear")
 
 
 def table(out):
@@ -75,7 +73,7 @@ def assert_page(out, *figures):
     page = (out / "page.html").read_text()
     assert page.count("<img") == len(figures)
     sources = re.findall(r'<img [^>]*src="([^"]{22})', page)
-    assert sources == ["data:image/png;base64,"] * len(figures), "all is in the file"
+    assert sources == ["data:image/png;base64,"] * len(figures), "the page needs no other file"
     assert "href=" not in page
     for figure in figures:
         assert (out / figure).read_bytes().startswith(b"\x89PNG")
@@ -94,14 +92,14 @@ def test_training(tmp_path):
     assert "| paper | 0 |" in (out / "page.md").read_text()
 
 
-def test_a_front_that_was_killed_goes_on_where_it_was(cache, tmp_path):
+def test_a_front_that_was_killed_continues_where_it_was(cache, tmp_path):
     out = tmp_path / "f"
     process = program(cache, "front", "--only", "30", "--out", out)
     wait_for(out / "tau-30-paper-0" / "checkpoints" / "batch-000001000.ckpt", process)
     kill(process)
     assert table(out)[0]["status"] == "not yet"
     text, _ = finish(program(cache, "front", "--only", "30", "--out", out, "--resume"))
-    assert "going on after batch 1,000" in text
+    assert "continuing after batch 1,000" in text
     (row,) = table(out)
     assert (row["status"], row["tau"], row["steps"]) == ("done", 30, 1_875)
     assert np.load(out / row["run"] / "shown.npy").shape == (2, 1, 28, 28, 1)
@@ -118,35 +116,34 @@ def test_separate_runs_and_one_run_share_a_folder(cache, tmp_path):
     assert_page(out, "front.png")
 
 
-def test_reconstructions_side_by_side_stopped_and_gone_on_with(tmp_path):
+def test_parallel_runs_stop_and_continue(tmp_path):
     out = tmp_path / "r"
-    words = ["reproduce", "reconstructions", "--jobs", "2", "--out", str(out), *SMOKE]
-    process = subprocess.Popen([sys.executable, "-m", "narrows", *words], stdout=subprocess.PIPE, text=True)
+    arguments = ["reproduce", "reconstructions", "--jobs", "2", "--out", str(out), "--budget", "0.004", *SMOKE[2:]]
+    process = subprocess.Popen([sys.executable, "-m", "narrows", *arguments], stdout=subprocess.PIPE, text=True)
     wait_for(out / "tau-20-paper-0" / "config.json", process)
     process.send_signal(signal.SIGTERM)
-    text, _ = process.communicate(timeout=120)
+    text, _ = process.communicate(timeout=600)
     assert process.returncode == 128 + signal.SIGTERM
     assert f"--out {out} --jobs 2 --resume" in text
-    assert main([*words, "--resume"]) == 0
+    assert main([*arguments, "--resume"]) == 0
     assert [(row["tau"], row["status"]) for row in table(out)] == [(20, "done"), (35, "done")]
     assert_page(out, "reconstructions-paper.png")
 
 
 def test_processes_end_with_the_one_that_started_them(tmp_path):
     out = tmp_path / "r"
-    words = ["reproduce", "reconstructions", "--jobs", "2", "--budget", "1", "--width", "2", "--out", str(out)]
-    process = subprocess.Popen([sys.executable, "-m", "narrows", *words], stdout=subprocess.DEVNULL)
-    run = out / "tau-20-paper-0"
-    wait_for(run / "metrics.csv", process)
+    arguments = ["reproduce", "reconstructions", "--jobs", "2", "--budget", "1", "--width", "2", "--out", str(out)]
+    process = subprocess.Popen([sys.executable, "-m", "narrows", *arguments], stdout=subprocess.DEVNULL)
+    wait_for(out / "tau-20-paper-0" / "metrics.csv", process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert children
     process.kill()
     process.wait()
-    time.sleep(3)
-    before = (run / "metrics.csv").read_bytes()
-    time.sleep(3)
-    assert (run / "metrics.csv").read_bytes() == before, "nobody trains any more"
+    _, alive = psutil.wait_procs(children, timeout=300)
+    assert not alive, "nobody trains any more"
 
 
-def test_the_table_with_sets_that_are_not_there(cache, tmp_path):
+def test_the_table_with_missing_sets(cache, tmp_path):
     out = tmp_path / "t"
     only = ("--only", "mnist-5,cars3d-5", "--recipe", "paper,fast")
     process = program(cache, "table", *only, "--out", out)
@@ -175,7 +172,7 @@ def test_the_table_with_sets_that_are_not_there(cache, tmp_path):
     ("arguments", "expected"),
     [
         (["table", "--budget", "0"], "--budget must be above 0"),
-        (["table", "--only", "mnits"], "--only: there is no 'mnits' in this experiment"),
+        (["table", "--only", "mnits"], "--only: 'mnits' is not a part of this experiment"),
         (["tables"], "tables"),
         (["table", "--jobs", "0"], "--jobs must be at least 1"),
         (["table", "--seeds", "1.5"], "--seeds must be a whole number; it is 1.5"),

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from narrows.closing import LONGEST, Closing, ClosingConfig, Decision, extrapolate
+from narrows.recipes.controller import LONGEST, Controller, ControllerConfig, Decision, extrapolate
 
 MEASURE_EVERY, DECIDE_EVERY = 4, 10
-CONFIG = ClosingConfig(
+CONFIG = ControllerConfig(
     pause=50,
     patience=0.5,
     least_patience=1_000,
@@ -102,13 +102,13 @@ def actions(taken: list[Taken]) -> list[tuple[str, list[int]]]:
 
 
 def test_the_cheapest_gate_closes_first_and_then_the_next():
-    taken = play(Closing(ONE_BY_ONE), World({0: 0.3, 1: 0.1, 2: 0.2}))
+    taken = play(Controller(ONE_BY_ONE), World({0: 0.3, 1: 0.1, 2: 0.2}))
     assert actions(taken) == [("close", [1]), ("close", [2]), ("close", [0]), ("release", []), ("end", [])]
 
 
 def test_the_costs_of_now_count_and_not_those_of_the_first_closing():
     world = World({0: 0.3, 1: 0.1, 2: 0.2})
-    closing = Closing(ONE_BY_ONE)
+    closing = Controller(ONE_BY_ONE)
     play(closing, world, until="close")
     world.costs = {0: 0.1, 1: 0.0, 2: 0.2}
     assert play(closing, world, until="close")[-1].gates == [0]
@@ -127,25 +127,25 @@ def test_the_costs_of_now_count_and_not_those_of_the_first_closing():
 )
 def test_several_close_at_once_while_their_costs_together_fit_the_slack(error, at_once, together):
     world = World({0: 0.05, 1: 0.1, 2: 0.04, 3: 0.3})
-    taken = play(Closing(replace(CONFIG, at_once=at_once)), world, lambda *_: error, until="close")
+    taken = play(Controller(replace(CONFIG, at_once=at_once)), world, lambda *_: error, until="close")
     assert taken[-1].gates == together
 
 
 def test_a_gate_whose_removal_seems_to_help_makes_no_room_for_others():
     """A cost below 0 is noise: it counts as 0."""
     world = World({0: -5.0, 1: 0.24, 2: 0.1, 3: -4.0})
-    assert play(Closing(CONFIG), world, lambda *_: 0.5, until="close")[-1].gates == [0, 3, 2]
+    assert play(Controller(CONFIG), world, lambda *_: 0.5, until="close")[-1].gates == [0, 3, 2]
 
 
 @pytest.mark.parametrize("pause", [10, 50, 130])
 def test_nothing_is_decided_before_the_pause_is_over(pause):
-    taken = play(Closing(replace(CONFIG, pause=pause, at_once=0.0)), World({0: 0.1, 1: 0.2}), every=1)
+    taken = play(Controller(replace(CONFIG, pause=pause, at_once=0.0)), World({0: 0.1, 1: 0.2}), every=1)
     assert [t.since for t in taken[:3]] == [pause] * 3
 
 
 def test_nothing_closes_before_every_gate_has_been_tried():
     world = World({0: 0.1, 1: math.inf, 2: 0.2})
-    closing = Closing(ONE_BY_ONE)
+    closing = Controller(ONE_BY_ONE)
     assert play(closing, world, batches=400) == []
     world.costs[1] = 0.05
     assert actions(play(closing, world, batches=10)) == [("close", [1])]
@@ -153,19 +153,19 @@ def test_nothing_closes_before_every_gate_has_been_tried():
 
 def test_a_gate_whose_closing_failed_need_not_be_tried_again():
     world = World({0: 0.1, 1: 0.2, 2: 0.3}, {0: 5.0})
-    closing = Closing(ONE_BY_ONE)
+    closing = Controller(ONE_BY_ONE)
     play(closing, world, until="reopen")
     world.costs[0] = math.inf  # it was closed for so long that its cost is no longer known
     assert play(closing, world, until="close")[-1].gates == [1]
 
 
 def test_with_no_tries_nothing_closes():
-    taken = play(Closing(replace(CONFIG, tries=0)), World({0: 0.0, 1: 0.0}))
+    taken = play(Controller(replace(CONFIG, tries=0)), World({0: 0.0, 1: 0.0}))
     assert actions(taken) == [("release", []), ("end", [])]
 
 
 def test_the_error_of_the_last_decision_is_remembered():
-    closing = Closing(CONFIG)
+    closing = Controller(CONFIG)
     play(closing, World({0: 0.1}), lambda *_: 0.75, until="close")
     assert closing.last_error == 0.75
 
@@ -175,14 +175,14 @@ def test_the_error_of_the_last_decision_is_remembered():
 
 def test_one_lucky_measurement_is_not_within():
     """The error is the mean of the last quarter: 0.9 once among 1.1 is not enough, however often one looks."""
-    lucky = play(Closing(CONFIG), World({0: 0.1}), lambda step, since: 0.9 if step % 40 == 0 else 1.1, batches=400)
+    lucky = play(Controller(CONFIG), World({0: 0.1}), lambda step, since: 0.9 if step % 40 == 0 else 1.1, batches=400)
     assert lucky == []
-    unlucky = play(Closing(CONFIG), World({0: 0.1}), lambda step, since: 1.1 if step % 40 == 0 else 0.9, batches=400)
+    unlucky = play(Controller(CONFIG), World({0: 0.1}), lambda step, since: 1.1 if step % 40 == 0 else 0.9, batches=400)
     assert unlucky[0].action == "close"
 
 
 def test_the_error_now_is_the_mean_of_the_last_quarter_and_of_100_batches_at_most():
-    closing = Closing(CONFIG)
+    closing = Controller(CONFIG)
     assert closing.error() == math.inf
     for since in range(1, 101):
         closing.advance()
@@ -195,7 +195,7 @@ def test_the_error_now_is_the_mean_of_the_last_quarter_and_of_100_batches_at_mos
 
 
 def test_errors_from_before_a_closing_do_not_count_after_it():
-    closing = Closing(ONE_BY_ONE)
+    closing = Controller(ONE_BY_ONE)
     world = World({0: 0.1, 1: 0.2})
     play(closing, world, lambda *_: 0.01, until="close")
     assert closing.error() == math.inf
@@ -205,7 +205,7 @@ def test_errors_from_before_a_closing_do_not_count_after_it():
 def test_a_closing_whose_error_comes_back_is_waited_for():
     """0.9 + 6 t^-1/2 is within after 3,600 batches: each patience, half of the batches so far, sees it coming."""
     world = World({0: 0.1, 1: 0.2}, base=0.9)
-    closing = Closing(ONE_BY_ONE)
+    closing = Controller(ONE_BY_ONE)
     play(closing, world, fitted_after(6_000), until="close")
     world.jump = 6.0
     after = play(closing, world, until="close")
@@ -216,7 +216,7 @@ def test_a_closing_whose_error_comes_back_is_waited_for():
 def test_a_closing_whose_error_does_not_come_back_is_given_up_soon_and_its_gates_are_opened():
     """It settles at 1.5: that is plain long before the patience of 1,000 batches is over."""
     world = World({0: 0.1, 1: 0.2, 2: 0.01, 3: 0.02}, {2: 0.5, 3: 0.5}, jump=2.0, noise=0.01)
-    closing = Closing(CONFIG)
+    closing = Controller(CONFIG)
     closed = play(closing, world, until="close")[-1].gates
     assert closed == [2, 3]
     back = play(closing, world, until="reopen")[-1]
@@ -226,7 +226,7 @@ def test_a_closing_whose_error_does_not_come_back_is_given_up_soon_and_its_gates
 
 
 def test_a_closing_that_always_looks_hopeful_is_given_up_after_the_longest_wait():
-    closing = Closing(ONE_BY_ONE)
+    closing = Controller(ONE_BY_ONE)
     world = World({0: 0.1, 1: 0.2})
     play(closing, world, until="close")
     assert closing.limit == 1_000
@@ -237,7 +237,7 @@ def test_a_closing_that_always_looks_hopeful_is_given_up_after_the_longest_wait(
 
 @pytest.mark.parametrize(("patience", "before", "limit"), [(0.5, 50, 1_000), (0.5, 5_000, 2_500), (1.5, 5_000, 7_500)])
 def test_the_patience_grows_with_the_batches_so_far(patience, before, limit):
-    closing = Closing(replace(CONFIG, patience=patience))
+    closing = Controller(replace(CONFIG, patience=patience))
     play(closing, World({0: 0.1}), fitted_after(before), until="close")
     assert closing.limit == pytest.approx(limit, rel=0.02)
 
@@ -248,7 +248,7 @@ def test_the_patience_grows_with_the_batches_so_far(patience, before, limit):
 def test_a_gate_that_failed_is_passed_over_until_another_has_closed():
     """Gate 0 cannot be spared. 1 is next; with one gate fewer 0 is tried again, then 2; then it is over."""
     world = World({0: 0.1, 1: 0.2, 2: 0.3}, {0: 5.0, 2: 5.0})
-    taken = play(Closing(ONE_BY_ONE), world)
+    taken = play(Controller(ONE_BY_ONE), world)
     assert actions(taken) == [
         ("close", [0]),
         ("reopen", [0]),
@@ -266,7 +266,7 @@ def test_a_gate_that_failed_is_passed_over_until_another_has_closed():
 def test_a_closing_known_to_be_good_is_not_taken_back():
     """The error is within, but a gate must be tried first; then the error rises: nothing is pending to be opened."""
     world = World({0: 0.1, 1: 0.2, 2: 0.3})
-    closing = Closing(ONE_BY_ONE)
+    closing = Controller(ONE_BY_ONE)
     play(closing, world, until="close")
     world.costs[1] = math.inf
     assert play(closing, world, batches=100) == []
@@ -277,7 +277,7 @@ def test_a_closing_known_to_be_good_is_not_taken_back():
 
 def test_a_success_clears_the_failures():
     world = World({0: 0.1, 1: 0.2, 2: 0.3}, {0: 5.0})
-    closing = Closing(ONE_BY_ONE)
+    closing = Controller(ONE_BY_ONE)
     play(closing, world, until="reopen")
     assert (closing.failures, closing.failed) == (1, [0])
     play(closing, world, until="close")
@@ -289,19 +289,19 @@ def test_a_success_clears_the_failures():
 @pytest.mark.parametrize("tries", [1, 2, 3])
 def test_after_so_many_failures_in_a_row_the_size_is_found(tries):
     world = World(dict.fromkeys(range(5), 0.4), dict.fromkeys(range(5), 5.0))
-    taken = play(Closing(replace(CONFIG, tries=tries)), world)
+    taken = play(Controller(replace(CONFIG, tries=tries)), world)
     assert [t.action for t in taken] == ["close", "reopen"] * tries + ["release", "end"]
     assert [t.gates for t in taken if t.action == "close"] == [[gate] for gate in range(tries)]
 
 
 def test_when_every_open_gate_has_failed_the_size_is_found():
-    taken = play(Closing(replace(CONFIG, tries=10)), World({0: 0.4, 1: 0.4}, {0: 5.0, 1: 5.0}))
+    taken = play(Controller(replace(CONFIG, tries=10)), World({0: 0.4, 1: 0.4}, {0: 5.0, 1: 5.0}))
     assert [t.action for t in taken] == ["close", "reopen"] * 2 + ["release", "end"]
 
 
 def test_after_the_last_failure_lambda_is_let_go_only_once_the_error_is_within_again():
     """0.5 + 15 t^-1/2 comes back to 1 after 900 batches."""
-    closing = Closing(replace(CONFIG, tries=1))
+    closing = Controller(replace(CONFIG, tries=1))
     world = World({0: 0.4, 1: 0.5}, {0: 5.0})
     play(closing, world, until="reopen")
     world.jump = 15.0
@@ -315,7 +315,7 @@ def test_where_opening_again_does_not_help_everything_is_restored_and_the_last_p
     """Training itself has spoilt the error: it rises with the batches, whatever is open."""
     world = World({0: 0.1, 1: 0.2})
     spoilt = lambda step, since: 0.9 if step <= 50 else 1.2 + step / 10_000  # noqa: E731
-    taken = play(Closing(ONE_BY_ONE), world, spoilt)
+    taken = play(Controller(ONE_BY_ONE), world, spoilt)
     assert actions(taken) == [("close", [0]), ("reopen", [0]), ("restore", []), ("release", []), ("end", [])]
     assert taken[2].since == CONFIG.judge_from, "as soon as it can be seen"
     assert taken[3].since == DECIDE_EVERY, "without another look at how it goes"
@@ -324,7 +324,7 @@ def test_where_opening_again_does_not_help_everything_is_restored_and_the_last_p
 def test_several_gates_that_failed_together_are_tried_again_one_by_one():
     """Gate 1 alone was to blame: 0 is closed alone and stays closed; then several may go at once again."""
     world = World({0: 0.01, 1: 0.02, 2: 0.4, 3: 0.4}, {1: 5.0})
-    closing = Closing(CONFIG)
+    closing = Controller(CONFIG)
     play(closing, world, until="reopen")
     assert (closing.failures, closing.failed) == (1, [])
     assert play(closing, world, until="close")[-1].gates == [0]
@@ -336,7 +336,7 @@ def test_several_gates_that_failed_together_are_tried_again_one_by_one():
 
 
 def test_a_target_out_of_reach_is_given_up_without_closing_anything():
-    closing = Closing(CONFIG)
+    closing = Controller(CONFIG)
     world = World({0: 0.0, 1: 0.0}, base=1.5, jump=3.0, noise=0.01)
     taken = play(closing, world)
     assert actions(taken) == [("release", []), ("end", [])]
@@ -346,7 +346,7 @@ def test_a_target_out_of_reach_is_given_up_without_closing_anything():
 @pytest.mark.parametrize(("fit_patience", "met"), [(20_000, 6_000), (1, 1_800)])
 def test_a_slow_fit_is_waited_for(fit_patience, met):
     """It is in sight within the patience, or else within four times the batches so far: from 400 on that is 2,000."""
-    closing = Closing(replace(CONFIG, fit_patience=fit_patience))
+    closing = Controller(replace(CONFIG, fit_patience=fit_patience))
     taken = play(closing, World({0: 0.1}), lambda step, since: 1 + 0.1 * math.log(met / since), until="close")
     assert actions(taken) == [("close", [0])]
     assert met <= taken[0].step <= met + 100
@@ -357,7 +357,7 @@ def test_a_slow_fit_is_waited_for(fit_patience, met):
 
 @pytest.mark.parametrize(("fit", "length"), [(100, 1_000), (5_000, 1_500)])
 def test_the_last_phase_is_a_share_of_what_came_before_and_then_it_ends(fit, length):
-    closing = Closing(replace(CONFIG, tries=0))
+    closing = Controller(replace(CONFIG, tries=0))
     world = World({0: 0.1})
     released = play(closing, world, fitted_after(fit), until="release")[-1]
     assert closing.limit == max(1_000, round(0.3 * released.step)) == pytest.approx(length, rel=0.02)
@@ -370,7 +370,7 @@ def test_the_last_phase_is_a_share_of_what_came_before_and_then_it_ends(fit, len
 
 
 def test_nothing_follows_the_end():
-    closing = Closing(CONFIG)
+    closing = Controller(CONFIG)
     world = World({0: 0.1, 1: 0.2})
     assert play(closing, world)[-1].action == "end"
     world.open = {0, 1}
@@ -379,7 +379,7 @@ def test_nothing_follows_the_end():
 
 
 def test_in_the_last_phase_no_error_matters():
-    closing = Closing(replace(CONFIG, tries=0))
+    closing = Controller(replace(CONFIG, tries=0))
     world = World({0: 0.1})
     play(closing, world, until="release")
     assert actions(play(closing, world, lambda *_: 100.0)) == [("end", [])]
@@ -392,7 +392,7 @@ def test_in_the_last_phase_no_error_matters():
 def test_a_limit_is_kept_and_leaves_time_for_the_last_phase(seed):
     chance = random.Random(seed)
     steps = chance.randrange(500, 9_000)
-    closing = Closing(CONFIG, steps=steps)
+    closing = Controller(CONFIG, steps=steps)
     world = random_world(seed)
     taken = play(closing, world, every=1)
     release = next(t for t in taken if t.action == "release")
@@ -404,7 +404,7 @@ def test_a_limit_is_kept_and_leaves_time_for_the_last_phase(seed):
 
 def test_out_of_time_the_gates_in_question_are_opened_before_lambda_is_let_go():
     world = World({0: 0.1, 1: 0.2})
-    closing = Closing(ONE_BY_ONE, steps=1_300)
+    closing = Controller(ONE_BY_ONE, steps=1_300)
     play(closing, world, until="close")
     taken = play(closing, world, hopeful)
     assert [(t.step, t.action, t.gates) for t in taken] == [
@@ -416,13 +416,13 @@ def test_out_of_time_the_gates_in_question_are_opened_before_lambda_is_let_go():
 
 
 def test_a_size_found_early_ends_before_the_limit():
-    taken = play(Closing(ONE_BY_ONE, steps=50_000), World({0: 0.1}))
+    taken = play(Controller(ONE_BY_ONE, steps=50_000), World({0: 0.1}))
     assert actions(taken) == [("close", [0]), ("release", []), ("end", [])]
     assert taken[-1].since == CONFIG.least_last
 
 
 def test_a_plain_vae_under_a_bound_takes_exactly_so_many():
-    closing = Closing(replace(CONFIG, tries=0), steps=4_000)
+    closing = Controller(replace(CONFIG, tries=0), steps=4_000)
     taken = play(closing, World({0: 0.1}))
     assert [(t.step, t.action) for t in taken] == [(50, "release"), (4_000, "end")]
 
@@ -431,7 +431,7 @@ def test_a_plain_vae_under_a_bound_takes_exactly_so_many():
 
 
 def test_without_a_bound_nothing_closes_and_training_ends_when_the_error_has_settled():
-    taken = play(Closing(CONFIG, bounded=False), World({0: 0.0, 1: 0.0}, base=3.0, noise=0.01))
+    taken = play(Controller(CONFIG, bounded=False), World({0: 0.0, 1: 0.0}, base=3.0, noise=0.01))
     assert actions(taken) == [("release", []), ("end", [])]
     assert taken[0].step == CONFIG.least_patience
 
@@ -439,7 +439,7 @@ def test_without_a_bound_nothing_closes_and_training_ends_when_the_error_has_set
 @pytest.mark.parametrize(("worth", "goes_on"), [(0.01, True), (0.03, False)])
 def test_without_a_bound_training_goes_on_while_one_patience_more_is_worth_it(worth, goes_on):
     """t^-0.03 falls by 1.2% with half as many batches again, at any time, and by 2% with twice as many."""
-    closing = Closing(replace(CONFIG, worth=worth), bounded=False)
+    closing = Controller(replace(CONFIG, worth=worth), bounded=False)
     taken = play(closing, World({0: 0.0}), lambda step, since: since**-0.03, batches=4_000)
     assert (taken == []) == goes_on
 
@@ -452,7 +452,7 @@ def test_without_a_bound_training_goes_on_while_one_patience_more_is_worth_it(wo
     ],
 )
 def test_without_a_bound_even_an_error_that_falls_for_ever_comes_to_an_end(patience):
-    closing = Closing(replace(CONFIG, fit_patience=3_000, patience=patience), bounded=False)
+    closing = Controller(replace(CONFIG, fit_patience=3_000, patience=patience), bounded=False)
     taken = play(closing, World({0: 0.0}), lambda step, since: since**-0.5, batches=6_000, until="release")
     assert [(t.step, t.action) for t in taken] == [(3_000, "release")]
 
@@ -461,7 +461,7 @@ def test_without_a_bound_even_an_error_that_falls_for_ever_comes_to_an_end(patie
 def test_without_a_bound_the_unit_of_the_error_does_not_matter(unit):
     def decisions(unit):
         world = random_world(3)
-        return play(Closing(CONFIG, bounded=False), world, lambda step, since: unit * (1 + 3 * step**-0.5))
+        return play(Controller(CONFIG, bounded=False), world, lambda step, since: unit * (1 + 3 * step**-0.5))
 
     assert decisions(unit) == decisions(1.0)
     assert 1_000 < decisions(1.0)[0].step < 4_000
@@ -479,7 +479,7 @@ def random_world(seed: int) -> World:
 
 def test_random_runs_pass_through_every_phase():
     """So that the next test says something about each."""
-    seen = {t.action for seed in range(1, 6) for t in play(Closing(CONFIG), random_world(seed))}
+    seen = {t.action for seed in range(1, 6) for t in play(Controller(CONFIG), random_world(seed))}
     assert seen == {"close", "reopen", "release", "end"}
 
 
@@ -488,21 +488,21 @@ def test_random_runs_pass_through_every_phase():
 def test_a_run_that_goes_on_from_its_state_decides_the_same(seed, steps):
     """Interrupted at random, several times in each run, with the state written as text in between."""
     chance = random.Random(seed)
-    closing, world = Closing(CONFIG, steps=steps), random_world(seed)
-    expected = play(Closing(CONFIG, steps=steps), random_world(seed))
+    closing, world = Controller(CONFIG, steps=steps), random_world(seed)
+    expected = play(Controller(CONFIG, steps=steps), random_world(seed))
     cuts = sorted(chance.randrange(1, expected[-1].step + 100) for _ in range(6))
     taken: list[Taken] = []
     for cut in cuts:
         taken += play(closing, world, batches=cut - closing.step)
         state = json.loads(json.dumps(closing.state_dict()))
-        closing = Closing(CONFIG, steps=steps)
+        closing = Controller(CONFIG, steps=steps)
         closing.load_state_dict(state)
     taken += play(closing, world)
     assert taken == expected
 
 
 def test_a_state_does_not_change_when_its_run_goes_on():
-    closing, world = Closing(CONFIG), random_world(1)
+    closing, world = Controller(CONFIG), random_world(1)
     play(closing, world, until="reopen")
     state = closing.state_dict()
     before = copy.deepcopy(state)

@@ -8,22 +8,22 @@ import textwrap
 import pytest
 import torch
 
-import narrows.fast
-from narrows.algorithm import Noise, make_optimiser
-from narrows.closing import Closing, ClosingConfig, Decision
+import narrows.recipes.fast
+from narrows._util.errors import NarrowsError
 from narrows.constraint import SteeredBound
-from narrows.errors import NarrowsError
-from narrows.fast import DECIDE_EVERY, FALLING, LAST_WINDOW, MEASURE_EVERY, MOST_MARGIN, WINDOW, Fast
-from narrows.model import GatedVAE, gated_vae
+from narrows.model.vae import GatedVAE, gated_vae
 from narrows.networks import NetworkConfig
 from narrows.objective import absolute_error, squared_error
+from narrows.recipes.base import Noise, make_optimiser
+from narrows.recipes.controller import Controller, ControllerConfig, Decision
+from narrows.recipes.fast import DECIDE_EVERY, FALLING, LAST_WINDOW, MEASURE_EVERY, MOST_MARGIN, WINDOW, Fast
 
 N = 5
 MLP = NetworkConfig("mlp", (6,), N, width=2, output="linear")
 BATCH = 16
 
 
-class Scripted(Closing):
+class Scripted(Controller):
     """Decides what the test says, by the batch, and remembers the costs it was told."""
 
     def __init__(self, **script: Decision) -> None:
@@ -73,7 +73,7 @@ def train(fast: Fast, optimiser: torch.optim.Optimizer, batches: int, seed: int 
     """Train for so many batches, the same for the same seed and step; return the decisions."""
     decisions = []
     for _ in range(batches):
-        loss, _ = fast(*make_batch(seed=seed + 1_000 * fast.closing.step))
+        loss, _ = fast(*make_batch(seed=seed + 1_000 * fast.controller.step))
         loss.backward()
         optimiser.step()
         optimiser.zero_grad()
@@ -211,9 +211,9 @@ def test_an_aim_sets_the_target():
 def test_without_a_tolerance_errors_are_as_they_are():
     fast = make(None)
     assert fast.target().tolist() == [1.0]
-    assert not fast.closing.bounded
+    assert not fast.controller.bounded
     train(fast, make_optimiser(fast), MEASURE_EVERY)
-    assert fast.closing.seen == [(MEASURE_EVERY, fast.watched.item())]
+    assert fast.controller.seen == [(MEASURE_EVERY, fast.watched.item())]
 
 
 # After each step
@@ -225,36 +225,36 @@ def test_the_worst_of_several_bounds_is_what_counts():
         train(fast, make_optimiser(fast), MEASURE_EVERY)
         share = fast.watched / fast.target()
         assert share.argmax() == worst
-        assert fast.closing.seen == [(MEASURE_EVERY, share.max().item())]
+        assert fast.controller.seen == [(MEASURE_EVERY, share.max().item())]
 
 
 def test_a_gates_cost_is_its_largest_share_of_any_target():
-    fast = make([4.0, 3.0], error=two_errors, closing=Scripted(at_10=Decision("close", [1])))
+    fast = make([4.0, 3.0], error=two_errors, controller=Scripted(at_10=Decision("close", [1])))
     train(fast, make_optimiser(fast), 20)
     shares = fast.monitor.costs() / fast.target()
     expected = {gate: max(shares[gate].tolist()) for gate in (0, 2, 3, 4)}
-    assert fast.closing.costs == pytest.approx(expected)
+    assert fast.controller.costs == pytest.approx(expected)
     assert all(math.isfinite(cost) for cost in expected.values())
 
 
-def test_before_is_told_before_anything_is_done():
-    heard = []
+def test_deciding_changes_nothing_and_acting_does():
     decision = Decision("close", [1, 3])
-    fast = make(closing=Scripted(at_10=decision))
+    fast = make(controller=Scripted(at_10=decision))
     optimiser = make_optimiser(fast)
     train(fast, optimiser, 9)
     loss, _ = fast(*make_batch())
     loss.backward()
     optimiser.step()
-    returned = fast.after_step(optimiser, lambda decision: heard.append((decision, fast.model.gates.kept())))
-    assert heard == [(decision, [0, 1, 2, 3, 4])]
-    assert returned == decision
+    fast.update(optimiser)
+    assert fast.decide() == decision
+    assert fast.model.gates.kept() == [0, 1, 2, 3, 4]
+    fast.act(decision)
     assert fast.model.gates.kept() == fast.monitor.averaged.gates.kept() == [0, 2, 4]
 
 
 def test_an_opened_gate_has_the_weights_it_had_when_it_closed():
     """Adam's momentum moves closed gates, so that they must be put back; open ones keep what they learned."""
-    fast = make(closing=Scripted(at_20=Decision("close", [1, 3]), at_40=Decision("reopen", [1])))
+    fast = make(controller=Scripted(at_20=Decision("close", [1, 3]), at_40=Decision("reopen", [1])))
     optimiser = make_optimiser(fast)
     train(fast, optimiser, 20)
     closed = {gate: latent_layer(fast.model, gate) for gate in range(N)}
@@ -272,21 +272,23 @@ def test_an_opened_gate_has_the_weights_it_had_when_it_closed():
 
 def test_restoring_brings_back_the_average_of_before_the_closing():
     fast = make(
-        closing=Scripted(
+        controller=Scripted(
             at_20=Decision("close", [1, 3]), at_40=Decision("reopen", [1, 3]), at_60=Decision("restore", [])
         )
     )
     optimiser = make_optimiser(fast)
     seen = {}
-    before = lambda decision: seen.setdefault(  # noqa: E731
-        decision.action, {name: tensor.clone() for name, tensor in fast.monitor.averaged.state_dict().items()}
-    )
     for _ in range(60):
-        loss, _ = fast(*make_batch(seed=fast.closing.step))
+        loss, _ = fast(*make_batch(seed=fast.controller.step))
         loss.backward()
         optimiser.step()
         optimiser.zero_grad()
-        fast.after_step(optimiser, before)
+        fast.update(optimiser)
+        decision = fast.decide()
+        if decision is not None:
+            averaged = fast.monitor.averaged.state_dict()
+            seen.setdefault(decision.action, {name: tensor.clone() for name, tensor in averaged.items()})
+            fast.act(decision)
     for model in (fast.model, fast.monitor.averaged):
         for name, tensor in model.state_dict().items():
             torch.testing.assert_close(tensor, seen["close"][name], rtol=0, atol=0)
@@ -295,7 +297,7 @@ def test_restoring_brings_back_the_average_of_before_the_closing():
 
 
 def test_each_multiplier_is_steered_by_its_own_violation_and_only_in_the_last_phase():
-    fast = make([1e-3, 1e6], error=two_errors, closing=Scripted(at_10=Decision("release", [])))
+    fast = make([1e-3, 1e6], error=two_errors, controller=Scripted(at_10=Decision("release", [])))
     optimiser = make_optimiser(fast)
     fast.constraint.inverse.fill_(1.0)
     train(fast, optimiser, 10)
@@ -312,15 +314,15 @@ def test_each_multiplier_is_steered_by_its_own_violation_and_only_in_the_last_ph
 
 
 def test_without_a_tolerance_nothing_is_steered():
-    fast = make(None, closing=Scripted(at_10=Decision("release", [])))
+    fast = make(None, controller=Scripted(at_10=Decision("release", [])))
     fast.constraint.inverse.fill_(1.0)
     train(fast, make_optimiser(fast), 20)
     assert fast.constraint.multiplier().item() == 1
 
 
 def test_the_learning_rate_falls_to_a_hundredth_over_the_last_part_of_the_last_phase():
-    fast = make(closing=Closing(ClosingConfig(), steps=100))
-    fast.closing.phase, fast.closing.limit = "release", 40
+    fast = make(controller=Controller(ControllerConfig(), steps=100))
+    fast.controller.phase, fast.controller.limit = "release", 40
     optimiser = torch.optim.Adam([{"params": [p], "lr": 1e-3} for p in fast.model.parameters()])
     optimiser.param_groups[1]["lr"] = 1e-2
     rates = [[1e-3, 1e-2]]
@@ -336,7 +338,7 @@ def test_the_learning_rate_falls_to_a_hundredth_over_the_last_part_of_the_last_p
 
 
 def test_the_average_is_shorter_in_the_last_phase():
-    fast = make(closing=Scripted(at_10=Decision("release", [])))
+    fast = make(controller=Scripted(at_10=Decision("release", [])))
     follow, windows = fast.monitor.follow, []
     fast.monitor.follow = lambda since, window: (windows.append((since, window)), follow(since, window))
     train(fast, make_optimiser(fast), 20)
@@ -382,11 +384,11 @@ def test_standardising_does_not_change_what_is_decoded_and_makes_each_open_dimen
 
 
 def test_the_last_phase_begins_with_standard_dimensions():
-    fast = make(closing=Scripted(at_20=Decision("release", [])))
+    fast = make(controller=Scripted(at_20=Decision("release", [])))
     optimiser = make_optimiser(fast)
     train(fast, optimiser, 19)
     calls = []
-    fast.standardise = lambda: calls.append(fast.closing.step)
+    fast.standardise = lambda: calls.append(fast.controller.step)
     train(fast, optimiser, 11)
     assert calls == [20]
 
@@ -394,26 +396,26 @@ def test_the_last_phase_begins_with_standard_dimensions():
 # Checkpoints
 
 
-def small() -> Closing:
-    return Closing(ClosingConfig(least_patience=40, judge_from=20, least_last=40, last=0.0, pause=20))
+def small() -> Controller:
+    return Controller(ControllerConfig(least_patience=40, judge_from=20, least_last=40, last=0.0, pause=20))
 
 
 def test_a_run_that_goes_on_from_its_state_is_the_same_run():
     """Interrupted while gates are in question; it then opens them, settles and ends."""
     generous = {"tolerance": 9.0, "seed": 4}
-    fast = make(**generous, closing=small())
+    fast = make(**generous, controller=small())
     optimiser = make_optimiser(fast, 3e-3)
-    while fast.closing.phase == "fit":
+    while fast.controller.phase == "fit":
         train(fast, optimiser, 1)
-    assert fast.closing.phase == "closed"
+    assert fast.controller.phase == "closed"
     train(fast, optimiser, 5)
     file = io.BytesIO()
-    torch.save([fast.state_dict(), fast.state(), optimiser.state_dict()], file)
-    other = make(**{**generous, "seed": 5}, closing=small())
+    torch.save([fast.state_dict(), fast.recipe_state(), optimiser.state_dict()], file)
+    other = make(**{**generous, "seed": 5}, controller=small())
     other_optimiser = make_optimiser(other, 1.0)
     weights, state, moments = torch.load(io.BytesIO(file.getvalue()), weights_only=True)
     other.load_state_dict(weights)
-    other.load_state(state)
+    other.load_recipe_state(state)
     other_optimiser.load_state_dict(moments)
     decisions = train(fast, optimiser, 300)
     assert {decision.action for decision in decisions} == {"close", "reopen", "release", "end"}
@@ -426,18 +428,18 @@ def test_a_run_that_goes_on_from_its_state_is_the_same_run():
 
 def test_a_gate_closed_before_a_checkpoint_has_its_weights_back_when_it_is_opened_after_it():
     script = {"at_20": Decision("close", [1, 3]), "at_40": Decision("reopen", [1, 3])}
-    fast = make(closing=Scripted(**script))
+    fast = make(controller=Scripted(**script))
     optimiser = make_optimiser(fast)
     train(fast, optimiser, 20)
     closed = {gate: latent_layer(fast.model, gate) for gate in (1, 3)}
     train(fast, optimiser, 10)
     file = io.BytesIO()
-    torch.save([fast.state_dict(), fast.state(), optimiser.state_dict()], file)
-    other = make(closing=Scripted(**script))
+    torch.save([fast.state_dict(), fast.recipe_state(), optimiser.state_dict()], file)
+    other = make(controller=Scripted(**script))
     other_optimiser = make_optimiser(other)
     weights, state, moments = torch.load(io.BytesIO(file.getvalue()), weights_only=True)
     other.load_state_dict(weights)
-    other.load_state(state)
+    other.load_recipe_state(state)
     other_optimiser.load_state_dict(moments)
     train(other, other_optimiser, 10)
     assert other.model.gates.kept() == [0, 1, 2, 3, 4]
@@ -472,7 +474,7 @@ def whole_run() -> dict:
         "draw": lambda count, generator: validation[torch.randint(2_000, (count,), generator=generator)],
         "batches": (training[torch.randint(20_000, (64,), generator=generator)] for _ in range(8_000)),
     }
-    example = narrows.fast.__doc__.split("For a loop of one's own:")[1]
+    example = narrows.recipes.fast.__doc__.split("In a loop of your own:")[1]
     exec(textwrap.dedent(example), names)
     return names
 

@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from narrows.data import from_array
-from narrows.model import GatedVAE, gated_vae, standard_normal
-from narrows.monitor import ENOUGH, MEMORY, Monitor
+from narrows.model.vae import GatedVAE, gated_vae, standard_normal
 from narrows.networks import NetworkConfig
 from narrows.objective import squared_error
-from narrows.training.evaluate import evaluate, half_width
+from narrows.recipes.monitor import ENOUGH, MEMORY, Monitor
+from narrows.runs.certificate import half_width
+from narrows.training.validation import evaluate
 
 N = 5
 

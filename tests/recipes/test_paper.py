@@ -4,11 +4,12 @@ import pytest
 import torch
 import torch.multiprocessing
 
-from narrows.algorithm import Narrowing, Noise, draw_noise, make_optimiser
+from narrows._util.processes import leave_group
 from narrows.constraint import Geco, GecoConfig
-from narrows.model import gated_vae
+from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
-from narrows.processes import leave_group
+from narrows.recipes.base import Noise, make_optimiser
+from narrows.recipes.paper import Narrowing, draw_noise
 
 CONV = NetworkConfig("conv", (1, 28, 28), n=5, width=4)
 MLP = NetworkConfig("mlp", (12,), n=5, width=2, output="linear")

@@ -7,10 +7,11 @@ decoder passes, batch statistics by hand (those of the first pass serve both, de
 import torch
 import torch.nn.functional as F
 
-from narrows.algorithm import Narrowing, Noise, draw_noise, make_optimiser
 from narrows.constraint import Geco
-from narrows.model import gated_vae
+from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
+from narrows.recipes.base import Noise, make_optimiser
+from narrows.recipes.paper import Narrowing, draw_noise
 
 BATCH, N, STEPS, TAU = 16, 6, 200, 60.0
 K, LEAK, DECAY = 7.0, 0.02, 0.99

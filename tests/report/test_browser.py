@@ -10,14 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from commands import small
 from narrows.cli import main
-from narrows.report import live_page
-from narrows.runs import RunFolder
+from narrows.report.live import page as live_page
+from narrows.report.live.display import Budget, Following
+from narrows.runs.folder import RunFolder
+from narrows.training.config import TrainConfig
+from narrows.training.listeners import RunStart
+from pages import WAIT, Watched
 
-from .conftest import Watched, small
-
+NEVER = 1e6
+"""Seconds until a page reloads itself that must not do so while the test looks at it."""
 LINE = "getComputedStyle(document.querySelector('svg path.line')).stroke"
 sync_api = pytest.importorskip("playwright.sync_api", reason="no browser tests: playwright is not installed")
+expect = sync_api.expect
+expect.set_options(timeout=WAIT)
 
 
 @pytest.fixture(scope="module")
@@ -31,21 +38,20 @@ def runs(images, tmp_path_factory) -> list[Path]:
     return made
 
 
-class AtWork:
-    """A copy of a run that seems to be at work: it gets its rows one after the other."""
+class TrainingRun:
+    """A copy of a run that seems to be training: it gets its rows one after the other."""
 
     def __init__(self, like: Path, path: Path, rows: int) -> None:
         self.folder = RunFolder(shutil.copytree(like, path))
         self.header, *self.rows = self.folder.metrics.read_text().splitlines(keepends=True)
         self.result = self.folder.result.read_text()
         self.folder.result.unlink()
-        self.display = live_page.PageDisplay(live_page.Budget(0.0, share=float("inf")))
-        self.display.folder = self.folder
+        self.display = Following(live_page.LivePage(), Budget(0.0))
         self.grow(rows)
 
     def grow(self, rows: int) -> None:
         self.folder.metrics.write_text(self.header + "".join(self.rows[:rows]))
-        self.display.begin(None, [], 0)
+        self.display.begin(RunStart(TrainConfig(), self.folder, [], 0))
 
     def end(self) -> None:
         self.folder.result.write_text(self.result)
@@ -66,7 +72,6 @@ class Opened(Watched):
 
     def chart(self, number: int = 0) -> "sync_api.Locator":
         chart = self.page.locator("figure.chart .plot > svg").nth(number)
-        # At once: a page at work loads itself again, and waiting for a chart to be still could miss it.
         chart.evaluate("chart => chart.scrollIntoView({block: 'nearest', behavior: 'instant'})")
         return chart
 
@@ -74,6 +79,13 @@ class Opened(Watched):
         """The part of the x axis that a chart shows."""
         chart = self.chart(number)
         return float(chart.get_attribute("data-from")), float(chart.get_attribute("data-to"))
+
+    def reload_by_itself(self, heading: str) -> None:
+        """Let the page's own clock run out, and wait for a heading of what is in the file now."""
+        with self.page.expect_event("load"):
+            self.page.evaluate("document.documentElement.dataset.refresh = 0")
+        self.page.get_by_role("heading", name=heading).wait_for()
+        self.page.wait_for_selector("html.drawn")
 
 
 @pytest.mark.parametrize("width", [400, 1600])
@@ -99,15 +111,15 @@ def test_hovering_shows_values(browser, runs):
         chart = opened.chart()
         box = chart.bounding_box()
         tip = opened.page.locator(".tip").first
-        assert not tip.is_visible()
+        expect(tip).to_be_hidden()
         opened.page.mouse.move(box["x"] + box["width"] - 15, box["y"] + box["height"] / 2)
-        assert tip.is_visible()
+        expect(tip).to_be_visible()
         step, error = (runs[0] / "metrics.csv").read_text().splitlines()[-1].split(",")[:2]
         shown = re.fullmatch(r"batch\s+(\S+)\s+training error\s+(\S+)\s+held-out error.*", tip.inner_text(), re.DOTALL)
         assert shown[1] == step
         assert float(shown[2]) == pytest.approx(float(error), rel=1e-3)
         opened.page.mouse.move(5, 5)
-        assert not tip.is_visible()
+        expect(tip).to_be_hidden()
 
 
 def test_dragging_zooms_all_four_and_a_double_click_shows_all(browser, runs):
@@ -134,15 +146,15 @@ def test_the_keyboard_reads_zooms_and_goes_back(browser, runs):
         chart.press("ArrowRight")
         first = tip.inner_text()
         chart.press("ArrowRight")
-        assert tip.is_visible()
-        assert tip.inner_text() != first
+        expect(tip).to_be_visible()
+        expect(tip).not_to_have_text(first)
         chart.press("+")
         assert opened.view()[1] < 100
         button = opened.page.locator("button.reset").first
-        assert button.is_visible()
+        expect(button).to_be_visible()
         chart.press("Escape")
+        expect(button).to_be_hidden()
         assert opened.view() == (0, 100)
-        assert not button.is_visible()
 
 
 def test_dark_is_dark_and_paper_is_white(browser, runs):
@@ -184,45 +196,53 @@ def test_a_page_with_five_hundred_gates_is_drawn(browser, images, tmp_path):
         assert opened.page.evaluate("document.documentElement.scrollWidth") == 400
 
 
-def test_a_run_at_work_stays_up_to_date_and_where_the_reader_is(browser, runs, tmp_path, monkeypatch):
-    monkeypatch.setattr(live_page, "EVERY", 0.5)
-    run = AtWork(runs[0], tmp_path / "run", rows=12)
+def test_the_page_of_a_training_run_follows_it_and_stays_where_the_reader_is(browser, runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(live_page, "EVERY", NEVER)
+    run = TrainingRun(runs[0], tmp_path / "run", rows=12)
     with Opened(browser, run.folder.report) as opened:
-        loads: list[str] = []
-        opened.page.on("load", lambda page: loads.append(page.url))
         assert opened.page.locator("h1").inner_text().startswith("Batch 60: ")
-        assert opened.page.locator(".badge").inner_text() == "At work"
+        assert opened.page.locator(".badge").inner_text() == "Training"
         assert opened.view() == (0, 60)
         opened.chart().press("+")
         view = opened.view()
         assert view == (15, 45)
         opened.page.evaluate("scrollTo({top: 300, behavior: 'instant'})")
         run.grow(16)
-        opened.page.get_by_role("heading", name="Batch 80: ").wait_for()
-        opened.page.wait_for_selector("html.drawn")
+        opened.reload_by_itself("Batch 80: ")
         assert opened.view() == view
         opened.page.wait_for_function("scrollY === 300")
         opened.chart().press("Escape")
         run.grow(18)
-        opened.page.get_by_role("heading", name="Batch 90: ").wait_for()
+        opened.reload_by_itself("Batch 90: ")
         assert opened.view() == (0, 90)
 
         run.end()
-        opened.page.get_by_text("Making the report").wait_for()
+        opened.reload_by_itself("Batch 90: ")
+        assert opened.page.locator(".badge").inner_text() == "Writing the report"
         assert main(["report", str(run.folder.path)]) == 0
-        opened.page.get_by_role("heading", name="What each dimension is worth").wait_for()
-        before = len(loads)
-        opened.page.wait_for_timeout(2_000)
-        assert len(loads) == before >= 3
+        opened.reload_by_itself("What each dimension costs to remove")
+        assert opened.page.evaluate("document.documentElement.dataset.refresh === undefined")
+        assert "location.reload" not in opened.page.content()
         assert opened.complaints == []
         assert {url for url in opened.asked if not url.startswith("data:")} == {run.folder.report.resolve().as_uri()}
 
 
-def test_a_killed_runs_page_says_that_there_is_no_news(browser, runs, tmp_path, monkeypatch):
-    monkeypatch.setattr(live_page, "EVERY", 0.5)  # so that two seconds are long
-    run = AtWork(runs[0], tmp_path / "run", rows=12)
+def test_a_page_that_is_left_open_reloads_again_and_again(browser, runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(live_page, "EVERY", 0.01)
+    run = TrainingRun(runs[0], tmp_path / "run", rows=12)
+    with Opened(browser, run.folder.report) as opened:
+        for _ in range(2):
+            with opened.page.expect_event("load"):
+                pass
+
+
+def test_the_page_of_a_killed_run_says_that_there_is_no_news(browser, runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(live_page, "EVERY", NEVER)
+    run = TrainingRun(runs[0], tmp_path / "run", rows=12)
+    page = run.folder.report.read_text()
+    run.folder.report.write_text(re.sub(r'data-written="[^"]*"', 'data-written="0"', page))  # in 1970
     with Opened(browser, run.folder.report, width=400) as opened:
-        opened.page.locator(".badge", has_text=re.compile(r"No news for \d+ s")).wait_for()
+        opened.page.locator(".badge", has_text=re.compile(r"No news for \d+ min")).wait_for()
         assert f"narrows resume {run.folder.path}" in opened.page.locator(".silent").inner_text()
         assert opened.page.evaluate("document.documentElement.scrollWidth") == 400
         assert opened.complaints == []

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from narrows.report import sheets
+from narrows.report import images as sheets
 
 
 def opened(source: str) -> np.ndarray:

@@ -10,10 +10,9 @@ import shutil
 import numpy as np
 import pytest
 
+from commands import small
 from narrows.cli import main
-from narrows.runs import RunFolder
-
-from .conftest import small
+from narrows.runs.folder import RunFolder
 
 MEGABYTES = 1_000_000
 SECTIONS = ["training", "gates", "dimensions", "reconstructions", "errors", "traversals", "samples", "settings"]
@@ -72,7 +71,9 @@ def test_a_run_leaves_a_whole_report(squares, capsys):
     assert f"{result.heldout.low:.4g} to {result.heldout.high:.4g}" in page
     drawn = specs(page)
     assert set(drawn) == {"curve-0", "curve-1", "curve-2", "curve-3", "gate-lines", "errors-chart"}
-    assert sum(row["kept"] for row in drawn["gate-lines"]["rows"]) == RunFolder(squares).read_rows()[-1].open
+    assert (
+        sum(line.get("open", False) for line in drawn["gate-lines"]["gates"]) == RunFolder(squares).read_rows()[-1].open
+    )
     assert sum(drawn["errors-chart"]["counts"]) == 30
     assert len(re.findall(r"<figure><figcaption>(?:Best|Median|Worst)<", page)) == 3
     assert page.count("images, decoded while dimension") == result.dims
@@ -97,13 +98,13 @@ def test_report_writes_the_same_page_again_and_elsewhere(squares, tmp_path, caps
     assert out.read_text() == before
 
 
-def test_a_tables_columns_have_errors_and_their_names_are_only_names(table):
+def test_a_tables_columns_have_errors_and_their_names_stay_text(table):
     page = (table / "report.html").read_text()
     assert_self_contained(page)
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "income &amp; more" in page
-    assert "Each column&#x27;s part of the error" in page
+    assert "Each column&#39;s part of the error" in page
     assert "<img" not in page
     shares = [float(share) for share in re.findall(r'<td class="number">([\d.]+)%</td>', page)]
     assert len(shares) == 4
@@ -112,7 +113,7 @@ def test_a_tables_columns_have_errors_and_their_names_are_only_names(table):
     assert sum(name.startswith("traversal-") for name in specs(page)) == result.dims
 
 
-def test_a_killed_run_has_a_report_that_says_so(squares, tmp_path):
+def test_the_report_of_a_killed_run_says_so(squares, tmp_path):
     killed = RunFolder(shutil.copytree(squares, tmp_path / "killed"))
     killed.result.unlink()
     killed.metrics.write_text(killed.metrics.read_text()[:-9])
@@ -129,7 +130,7 @@ def test_a_killed_run_has_a_report_that_says_so(squares, tmp_path):
     assert "No model has been saved yet." in page
 
 
-def test_data_that_are_gone_cost_the_reconstructions_only(squares, tmp_path):
+def test_without_its_data_a_report_lacks_reconstructions_only(squares, tmp_path):
     moved = RunFolder(shutil.copytree(squares, tmp_path / "moved"))
     moved.write_config({**moved.read_config(), "data": str(tmp_path / "gone.npy")})
     assert main(["report", str(moved.path)]) == 0
@@ -140,7 +141,7 @@ def test_data_that_are_gone_cost_the_reconstructions_only(squares, tmp_path):
     assert page.count("images, decoded while dimension") == moved.read_result().dims
 
 
-def test_data_that_have_changed_are_not_taken_for_the_runs_test_inputs(images, tmp_path):
+def test_changed_data_are_not_used_as_test_inputs(images, tmp_path):
     data, run = tmp_path / "x.npy", RunFolder(tmp_path / "run")
     np.save(data, np.load(images))
     assert main(["train", str(data), "--tau", "60", "--steps", "20", "--out", str(run.path), *FAST]) == 0
@@ -189,8 +190,8 @@ def test_five_hundred_dimensions_and_colours_fit(tmp_path):
     assert_self_contained(page)
     assert RunFolder(tmp_path / "r").read_result().dims == 512
     assert page.count("images, decoded while dimension") == 64
-    assert "The 64 with the largest cost of removal, of 512." in page
-    assert len(specs(page)["gate-lines"]["rows"]) == 512
+    assert "Shown are the 64 of 512 with the largest cost of removal." in page
+    assert len(specs(page)["gate-lines"]["gates"]) == 512
 
 
 def test_runs_are_compared(squares, table, tmp_path, monkeypatch, capsys):
@@ -205,7 +206,7 @@ def test_runs_are_compared(squares, table, tmp_path, monkeypatch, capsys):
     assert "3 runs compared" in page
     assert [len(specs(page)[f"curve-{i}"]["series"]) for i in range(4)] == [3, 3, 3, 3]
     assert "compare dimensions, not errors" in page
-    assert "squared, in deviations" in page
+    assert "squared, in standard deviations" in page
     assert "1 of 3 runs have other inputs" in page
     assert page.count("<img") == 1  # the same inputs through the two models that take them
     assert re.search(r'<th scope="row">seed</th><td>0</td><td>7</td><td>0</td>', page)
@@ -246,10 +247,10 @@ def test_a_front_has_its_curve_with_links_to_its_models(images, tmp_path):
     ("words", "message"),
     [
         ([], "report needs the folder of a run"),
-        (["nowhere"], "nowhere is no run folder"),
-        (["nowhere", "-o", "page.txt"], "page.txt: a report is a .html file"),
-        (["nowhere", "-o", "missing/page.html"], "there is no folder missing"),
-        (["nowhere", "elsewhere"], "nowhere is no run folder"),
+        (["nowhere"], "nowhere is not a run folder"),
+        (["nowhere", "-o", "page.txt"], "page.txt: the output is a .html file; give it that suffix"),
+        (["nowhere", "-o", "missing/page.html"], "the folder missing does not exist; create it first"),
+        (["nowhere", "elsewhere"], "nowhere is not a run folder"),
     ],
 )
 def test_bad_input_is_one_line(words, message, tmp_path, monkeypatch, capsys):

@@ -1,12 +1,15 @@
-"""The answer in words says what the numbers say."""
+"""The sentences say what the numbers say."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from narrows.report.words import answer, hint, progress
-from narrows.runs import DecisionRow, Dimension, HeldOut, MetricRow, Result, RunFolder
+from narrows.report.contents import RunContents
+from narrows.report.text import answer, hint, progress
+from narrows.runs.folder import RunFolder
+from narrows.runs.records import DecisionRow, Dimension, HeldOut, MetricRow, Result
+from narrows.training.config import TrainConfig
 
 HELD = HeldOut(19.5, 19.25, 19.75, 15.0, 10_000)
 RESULT = Result(
@@ -22,13 +25,19 @@ def row(error: float, open: int) -> MetricRow:
     return MetricRow(5000, error, float(open), open, 0.1, 0.5, 1.0, 1.0, 125.0)
 
 
+def paper_run(rows: list[MetricRow], result: Result | None = None) -> RunContents:
+    return RunContents(FOLDER, TrainConfig(recipe="paper", steps=9_000), rows, [], result)
+
+
 def test_a_promise_that_was_kept():
     lines = answer(RESULT).splitlines()
-    assert lines[0] == "5 of 10 dimensions are enough: tau is kept on data the model never saw"
-    assert "error 19.5 (95%: 19.25 to 19.75) against tau 20; 15 when decoding the mean" in lines[1]
-    assert lines[2] == "a value: 0.00476 against 0.00488; 80.5% of the variance explained"
-    assert lines[3] == "each dimension's cost of removal, in error: 20.2 1.5"
-    assert lines[4] == "5,000 batches in 2 min 5 s; the saved model is that of batch 4,500"
+    assert lines[0] == "5 of 10 dimensions are enough: the error is within tau on data the model never saw"
+    assert lines[1] == (
+        "error on 10,000 test inputs: 19.5 (tau 20), 95% interval 19.25 to 19.75; 15 when decoding the mean"
+    )
+    assert lines[2] == "per value: 0.00476 (tau 0.00488); 80.5% of the variance explained"
+    assert lines[3] == "cost of removing each dimension: 20.2 1.5"
+    assert lines[4] == "5,000 batches in 2 min 5 s; the model was saved after batch 4,500"
 
 
 def test_one_dimension_is_singular():
@@ -38,7 +47,9 @@ def test_one_dimension_is_singular():
 def test_tau_that_was_not_reached():
     beyond = HeldOut(31.2, 30.0, 32.0, 25.0, 5_000)
     text = answer(replace(RESULT, met=False, model="last", best_error=31.2, best_dims=10, dims=10, validation=beyond))
-    assert text.startswith("tau was not reached: best error 31.2 with 10 of 10 dimensions (tau 20); raise tau or n")
+    assert text.startswith(
+        "tau was not reached: the best error is 31.2 with 10 of 10 dimensions (tau 20); raise tau or n"
+    )
     assert "marked as such" in text
 
 
@@ -47,19 +58,17 @@ def test_an_error_within_tau_whose_interval_is_not():
     assert text.startswith(
         "5 of 10 dimensions are kept, but tau is not certain: on the validation split the error is 19.5"
     )
-    assert "95% up to 21, and tau 20" in text
+    assert "95% up to 21, and tau is 20" in text
 
 
 @pytest.mark.parametrize(
     ("recipe", "steps", "release", "cut"),
     [("fast", "auto", 900, False), ("fast", 1000, 700, False), ("fast", 1000, 800, True), ("plain", 1000, 800, False)],
 )
-def test_a_size_that_was_cut_off_by_steps_is_an_upper_bound(tmp_path, recipe, steps, release, cut):
-    folder = RunFolder(tmp_path)
-    folder.write_config({"recipe": recipe, "steps": steps})
-    folder.append_decision(DecisionRow(release, "release", 5, 0.9, ""))
-    fast = replace(row(19.0, 5), watched=19.0)
-    assert (hint(RESULT, [fast], folder) is not None) == cut
+def test_a_size_that_was_cut_off_by_steps_is_an_upper_bound(recipe, steps, release, cut):
+    decisions = [DecisionRow(release, "release", 5, 0.9, "")]
+    config = TrainConfig(recipe=recipe, steps=steps)
+    assert (hint(RunContents(FOLDER, config, [row(19.0, 5)], decisions, RESULT)) is not None) == cut
 
 
 def test_validation_met_but_not_test():
@@ -73,21 +82,21 @@ def test_validation_met_but_not_test():
     ("last", "expected"),
     [
         (row(10.0, 5), "training ended with the error at 50% of tau"),
-        (row(21.0, 4), "training ended with 4 gates open, not yet within tau"),
+        (row(21.0, 4), "training ended with 4 gates open and the error still above tau"),
         (row(19.9, 5), None),
     ],
 )
-def test_room_under_tau_is_mentioned(last, expected):
-    text = hint(RESULT, [last], FOLDER)
+def test_room_below_tau_is_mentioned(last, expected):
+    text = hint(paper_run([last], RESULT))
     if expected is None:
         assert text is None
     else:
         assert text.startswith(expected)
-        assert text.endswith("narrows resume runs/a --steps 10000")
+        assert text.endswith("`narrows resume runs/a --steps 10000`")
 
 
 def test_a_run_under_way():
-    assert "batch 5,000 of 9,000, training error 21, 4 gates open" in progress(FOLDER, 9_000, [row(21.0, 4)])
-    watched = replace(row(21.0, 1), watched=25.5)
-    assert "batch 5,000, held-out error 25.5, 1 gate open" in progress(FOLDER, "auto", [watched])
-    assert "no metrics yet" in progress(FOLDER, 9_000, [])
+    assert "batch 5,000 of 9,000, training error 21, 4 gates open" in progress(paper_run([row(21.0, 4)]))
+    fast = RunContents(FOLDER, TrainConfig(recipe="fast"), [replace(row(21.0, 1), watched=25.5)], [])
+    assert "batch 5,000, held-out error 25.5, 1 gate open" in progress(fast)
+    assert progress(paper_run([])) == ("runs/a has not ended: no metrics yet; continue it with `narrows resume runs/a`")

@@ -1,11 +1,14 @@
 """The run folder's contract: rows and results survive the trip through their files."""
 
 import math
+from pathlib import Path
 
 import pytest
 
-from narrows.errors import NarrowsError
-from narrows.runs import Dimension, HeldOut, MetricRow, Result, RunFolder, claim_run_path
+from narrows._util.errors import NarrowsError
+from narrows.runs.certificate import is_kept
+from narrows.runs.folder import RunFolder, claim_folder
+from narrows.runs.records import Dimension, HeldOut, MetricRow, Result
 
 
 def row(step: int) -> MetricRow:
@@ -53,9 +56,9 @@ def test_a_result_round_trips(tmp_path):
 
 
 def test_an_error_is_within_tau_only_if_its_interval_is():
-    assert HeldOut(19.0, 18.0, 20.0, 0, 10).meets(20.0)
-    assert not HeldOut(19.0, 17.9, 20.1, 0, 10).meets(20.0)
-    assert not HeldOut(math.nan, math.nan, math.nan, 0, 10).meets(20.0)
+    assert is_kept(HeldOut(19.0, 18.0, 20.0, 0, 10), 20.0)
+    assert not is_kept(HeldOut(19.0, 17.9, 20.1, 0, 10), 20.0)
+    assert not is_kept(HeldOut(math.nan, math.nan, math.nan, 0, 10), 20.0)
 
 
 @pytest.mark.parametrize("text", ['{"n": 10}', '{"tau": NaN}', "", "[]"])
@@ -65,11 +68,23 @@ def test_a_damaged_result_is_named(tmp_path, text):
         RunFolder(tmp_path).read_result()
 
 
-def test_the_next_free_folder_is_claimed(tmp_path):
+def test_the_next_free_folder_is_claimed(tmp_path, monkeypatch):
     """Names with wildcard characters and odd digits included: a name is only ever compared by making it."""
+    monkeypatch.chdir(tmp_path)
     for stem in ("a", "b[1]", "c²"):
-        names = [claim_run_path(tmp_path / "runs", stem).name for _ in range(3)]
-        assert names == [f"{stem}-1", f"{stem}-2", f"{stem}-3"]
+        paths = [claim_folder(None, stem) for _ in range(3)]
+        assert paths == [Path("runs") / f"{stem}-{number}" for number in (1, 2, 3)]
+        assert all(path.is_dir() for path in paths)
+
+
+def test_a_folder_with_anything_in_it_is_refused(tmp_path):
+    assert claim_folder(tmp_path / "new" / "run", "x").is_dir()
+    (tmp_path / "new" / "run" / "notes.txt").write_text("mine")
+    with pytest.raises(NarrowsError, match=r"exists and is not empty.*choose another out$"):
+        claim_folder(tmp_path / "new" / "run", "x")
+    RunFolder(tmp_path / "new" / "run").write_config({})
+    with pytest.raises(NarrowsError, match=r"or continue that run with `narrows resume"):
+        claim_folder(tmp_path / "new" / "run", "x")
 
 
 @pytest.mark.parametrize("line", ["", "garbage", "1,2,3", "x,20.5,9.25,9,0.125,0.5,1.5,-3,12"])
@@ -84,7 +99,7 @@ def test_damaged_metrics_are_named_with_their_line(tmp_path, line):
 
 def test_a_folder_can_be_held_by_one_process_only(tmp_path):
     folder = RunFolder(tmp_path / "run")
-    folder.create()
+    folder.checkpoints.mkdir(parents=True)
     with folder.lock(), pytest.raises(NarrowsError, match="is being trained by another process"), folder.lock():
         pass
     with folder.lock():

@@ -2,25 +2,23 @@
 
 import json
 import signal
-import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from commands import run, run_until, small
+from narrows._util.errors import NarrowsError
 from narrows.cli import main
 from narrows.data import load, split
-from narrows.errors import NarrowsError
-from narrows.fronts import FrontFolder
-from narrows.model import load_model
+from narrows.model.storage import load_model
 from narrows.objective import absolute_error, cross_entropy
-from narrows.runs import RunFolder
+from narrows.runs.folder import RunFolder
+from narrows.runs.front import FrontFolder
 from narrows.training.config import TrainConfig
-from narrows.training.evaluate import evaluate
 from narrows.training.front import resume_front, train_front
+from narrows.training.validation import evaluate
 
-from .conftest import command, run, small
 from .test_resume import assert_same, final_state
 
 FAST = small(recipe="fast", n=5, log_every=50, eval_every=100, checkpoint_every=200)
@@ -97,34 +95,18 @@ def test_the_promise_in_every_word_is_the_same_tau(whole, plane, tmp_path):
     assert RunFolder(tmp_path / "b").read_config()["tau"] == pytest.approx(2 * tau, rel=1e-5)
 
 
-def start(plane, out: Path, *promise: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        command("train", plane, *promise, "--out", out, *FAST), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+def kill_after(step: int, folder: Path, *arguments: object) -> None:
+    """Run a command that is killed after a certain batch of the run in `folder`."""
+    killed = run_until(signal.SIGKILL, step, folder, *arguments)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
 
 
-def wait_for(path: Path, process: subprocess.Popen) -> None:
-    while not path.exists():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.002)
-
-
-def kill(process: subprocess.Popen) -> None:
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-
-
-def test_a_run_killed_twice_goes_on_bit_for_bit(whole, plane, tmp_path):
+def test_a_run_killed_twice_continues_bit_for_bit(whole, plane, tmp_path):
     """Once while gates are being closed, once in the last phase."""
     out = RunFolder(tmp_path / "killed")
     release = next(d.step for d in whole.read_decisions() if d.action == "release")
-    process = start(plane, out.path, "--explained", "0.9")
-    wait_for(out.checkpoints / "batch-000000400.ckpt", process)
-    kill(process)
-    process = subprocess.Popen(command("resume", out.path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    wait_for(out.checkpoints / f"batch-{(release // 200 + 2) * 200:09d}.ckpt", process)
-    kill(process)
+    kill_after(433, out.path, "train", plane, "--explained", "0.9", "--out", out.path, *FAST)
+    kill_after(release + 333, out.path, "resume", out.path)
     assert out.read_result() is None
     assert run("resume", out.path).returncode == 0
     assert_same(final_state(whole), final_state(out))
@@ -140,7 +122,7 @@ def test_a_run_that_ended_by_itself_is_shown_again_not_trained(whole, capsys):
     assert whole.result.read_bytes() == before
     assert main(["resume", str(whole.path), "--steps", "9000"]) == 2
     error = capsys.readouterr().err
-    assert "has had its last phase and cannot go on" in error
+    assert "has had its last phase and cannot continue" in error
     assert error.count("\n") == 1
     assert whole.result.read_bytes() == before
 
@@ -158,9 +140,7 @@ def test_a_given_number_of_batches_is_kept_to(plane, tmp_path):
 def test_as_good_as_a_plain_vae(plane, tmp_path):
     """Killed while the plain one trains, it goes on with it, and then trains the narrow one."""
     out = RunFolder(tmp_path / "run")
-    process = start(plane, out.path, "--as-good-as", "2", "--steps", "600")
-    wait_for(RunFolder(out.plain).checkpoints / "batch-000000200.ckpt", process)
-    kill(process)
+    kill_after(233, out.plain, "train", plane, "--as-good-as", "2", "--steps", "600", "--out", out.path, *FAST)
     assert run("show", out.path).returncode == 0
     done = run("resume", out.path)
     assert done.returncode == 0, done.stderr
@@ -168,8 +148,8 @@ def test_as_good_as_a_plain_vae(plane, tmp_path):
     assert (plain.n, plain.dims, plain.tau) == (2, 2, None)
     assert narrow.tau == plain.validation.high
     assert narrow.n == 5
-    assert done.stdout.index("first a plain VAE with 2 dimensions") < done.stdout.index("now from 5 dimensions")
-    assert f"tau is what the plain VAE with 2 dimensions in {out.plain} reached" in done.stdout
+    assert done.stdout.index("first, a plain VAE with 2 dimensions") < done.stdout.index("now from 5 dimensions")
+    assert f"tau comes from the plain VAE with 2 dimensions in {out.plain}, whose error" in done.stdout
     assert "a plain VAE with 2 dimensions" in run("show", out.plain).stdout
     assert main(["resume", str(out.path)]) == 0
     assert out.read_result() == narrow
@@ -221,18 +201,16 @@ def test_a_front_takes_a_runs_settings_but_not_its_tau(front, tmp_path, capsys):
     assert f"figure: {out / 'front.png'}" in capsys.readouterr().out
 
 
-def test_a_front_that_was_killed_goes_on_bit_for_bit(front, plane, tmp_path):
+def test_a_front_that_was_killed_continues_bit_for_bit(front, plane, tmp_path):
     """At the second tau, which begins where the first had found its size."""
     out = FrontFolder(tmp_path / "front")
-    arguments = command("front", plane, "--taus", "0.02,0.1", "--steps", "900", "--out", out.path, *FAST)
-    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    wait_for(out.level(0.1).checkpoints / "batch-000000400.ckpt", process)
-    kill(process)
+    arguments = ("front", plane, "--taus", "0.02,0.1", "--steps", "900", "--out", out.path, *FAST)
+    kill_after(433, out.level(0.1).path, *arguments)
     shown = run("show", out.path)
     assert "1 of 2 not done yet" in shown.stdout
     # A level alone is not to be gone on with: the front would miss the state that its next one begins with.
-    assert f"go on with: narrows resume {out.path}\n" in run("show", out.level(0.1).path).stdout
-    assert "is one tau of a front; go on with" in run("resume", out.level(0.1).path).stderr
+    assert f"continue it with `narrows resume {out.path}`" in run("show", out.level(0.1).path).stdout
+    assert "is one tau of a front; continue with" in run("resume", out.level(0.1).path).stderr
     resumed = run("resume", out.path)
     assert resumed.returncode == 0, resumed.stderr
     for tau in TAUS:
@@ -243,10 +221,10 @@ def test_a_front_that_was_killed_goes_on_bit_for_bit(front, plane, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--taus", "3,x"], "--taus must be numbers separated by commas"),
+        (["--taus", "3,x"], "--taus must be numbers, such as 3,4,6; they are ['3', 'x']"),
         (["--taus", "3,-1"], "--taus must be numbers above 0"),
         (["--taus", "3", "--explained", "0.5"], "leave --explained out"),
-        (["--taus", "3", "--recipe", "paper"], "--recipe fast, not paper"),
+        (["--taus", "3", "--recipe", "paper"], "a front cannot be trained with --recipe paper"),
     ],
 )
 def test_bad_fronts_get_one_line(plane, tmp_path, capsys, arguments, expected):
@@ -260,7 +238,8 @@ def test_bad_fronts_get_one_line(plane, tmp_path, capsys, arguments, expected):
 def test_a_front_from_python_takes_an_array(tmp_path):
     x = np.random.default_rng(0).random((200, 1)).astype(np.float32) @ np.ones((1, 6), np.float32)
     config = TrainConfig(n=3, width=2, batch=16, steps=60, threads=1, device="cpu")
-    results, folder = train_front(config, np.array([0.3, 0.2, 0.3]), tmp_path / "f", x)
+    front = train_front(config, np.array([0.3, 0.2, 0.3]), tmp_path / "f", x)
+    results, folder = front.results, front.folder
     assert [r.tau for r in results] == [0.2, 0.3]
     assert json.loads(folder.about.read_text())["taus"] == [0.2, 0.3]
     with pytest.raises(NarrowsError, match="resume it from Python"):

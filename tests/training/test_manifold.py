@@ -13,9 +13,9 @@ import pytest
 
 from narrows.data import from_array
 from narrows.data.synthetic import curved_manifold
-from narrows.runs import MetricRow, Result
+from narrows.runs.records import MetricRow, Result
 from narrows.training.config import TrainConfig
-from narrows.training.entry import train
+from narrows.training.start import train
 
 CASES = [("fast", seed, 1.0) for seed in range(4)] + [("fast", 4, 1000.0), ("paper", 0, 1.0), ("paper", 1, 1.0)]
 
@@ -24,7 +24,8 @@ def find(recipe: str, seed: int, unit: float, out: Path) -> tuple[Result, list[M
     x = curved_manifold(20_000, d=3, ambient=50, seed=seed) * unit
     steps = 12_000 if recipe == "paper" else "auto"
     config = TrainConfig(explained=0.96, n=10, steps=steps, width=16, seed=seed, threads=1, device="cpu", recipe=recipe)
-    result, folder = train(config, out / f"{recipe}-{seed}", from_array(x, "any"))
+    outcome = train(config, out / f"{recipe}-{seed}", from_array(x, "any"))
+    result, folder = outcome.result, outcome.folder
     return result, folder.read_rows()
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from narrows._util.errors import NarrowsError
 from narrows.data import Data, from_array
-from narrows.errors import NarrowsError
-from narrows.runs import HeldOut
+from narrows.runs.records import HeldOut
 from narrows.training.checkpoint import list_checkpoints, load_newest, read_checkpoint, save_checkpoint
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
-from narrows.training.keeping import Kept
+from narrows.training.selection import Candidate
 from narrows.training.setup import fingerprint, make_model, moments, resolve
 
 
@@ -18,8 +18,8 @@ def vectors(count: int = 500, scale: float = 1.0, shift: float = 0.0) -> Data:
     return from_array(x, values="any")
 
 
-def kept(dims: int, error: float) -> Kept:
-    return Kept(list(range(dims)), 1, HeldOut(error, error, error, error, 1), {})
+def kept(dims: int, error: float) -> Candidate:
+    return Candidate(list(range(dims)), 1, HeldOut(error, error, error, error, 1), {})
 
 
 def test_fewer_dimensions_win_and_then_the_smaller_error():
@@ -33,7 +33,7 @@ def test_fewer_dimensions_win_and_then_the_smaller_error():
 def test_settings_round_trip_and_unknown_ones_are_refused():
     config = TrainConfig(tau=3.0, n=7)
     assert config_from_dict(to_dict(config), "here") == config
-    with pytest.raises(NarrowsError, match=r"here has a setting that does not exist: 'stepz'; did you mean 'steps'"):
+    with pytest.raises(NarrowsError, match=r"here has an unknown setting 'stepz'; did you mean 'steps'"):
         config_from_dict({"stepz": 3}, "here")
 
 

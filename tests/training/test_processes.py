@@ -7,9 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from narrows.runs import RunFolder
-
-from .conftest import run, small
+from commands import HANGS, run, small
+from narrows.runs.folder import RunFolder
 
 
 @pytest.mark.parametrize(("recipe", "device"), [("paper", "cpu"), ("fast", "auto")])
@@ -31,7 +30,7 @@ def test_two_processes_train_the_same_model_as_one(tmp_path, recipe, device):
     # The settings go by file: the launcher takes short options such as --n for its own.
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "narrows"]
     again = ["train", "--config", str(tmp_path / "one" / "config.json"), "--out", str(tmp_path / "two")]
-    both = subprocess.run([*launch, *again], capture_output=True, text=True, timeout=300)
+    both = subprocess.run([*launch, *again], capture_output=True, text=True, timeout=HANGS)
     assert both.returncode == 0, both.stderr
     assert both.stdout.count("promise: error") == 1
     assert both.stdout.count("model:  ") == 1

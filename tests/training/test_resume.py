@@ -9,11 +9,10 @@ from dataclasses import asdict
 import pytest
 import torch
 
+from commands import HANGS, SMALL, command, run, run_until, small
 from narrows.cli import main
-from narrows.runs import RunFolder
+from narrows.runs.folder import RunFolder
 from narrows.training.checkpoint import MAGIC, list_checkpoints, read_checkpoint
-
-from .conftest import SMALL, command, run, small
 
 TAU = 180
 
@@ -22,7 +21,7 @@ def final_state(folder: RunFolder) -> dict:
     state = read_checkpoint(list_checkpoints(folder.checkpoints)[-1])
     assert state is not None
     del state["seconds"]
-    state["keeper"] = state["keeper"]["regular"]  # what a look at an earlier end found is kept apart
+    state["selection"] = state["selection"]["regular"]  # the candidate of an earlier end is kept apart
     return state
 
 
@@ -77,8 +76,8 @@ def test_40_and_40_batches_equal_80(images, tmp_path, estimator, noise):
     whole, parts = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "parts")
     assert_same_run(whole, parts)
     state = final_state(whole)
-    assert state["narrowing"]["hit"], "the gates never started to be sampled: the comparison would be too easy"
-    assert state["keeper"] is not None
+    assert state["objective"]["hit"], "the gates never started to be sampled: the comparison would be too easy"
+    assert state["selection"] is not None
 
 
 def test_going_on_from_any_batch_is_exact(images, tmp_path):
@@ -89,24 +88,15 @@ def test_going_on_from_any_batch_is_exact(images, tmp_path):
     assert_same_run(whole, parts)
 
 
-def start_and_wait_for_checkpoint(images, out, after=40) -> subprocess.Popen:
-    arguments = ("train", images, "--tau", TAU, "--steps", LONG, "--out", out, *SMALL)
-    process = subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    folder = RunFolder(out)
-    first = f"batch-{after:09d}.ckpt"
-    while not (folder.checkpoints / first).exists():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.002)
-    return process
+def stop_after(step: int, number: int, images, out) -> subprocess.CompletedProcess:
+    """Let a run have a signal after a certain batch: a moment that does not depend on the machine."""
+    return run_until(number, step, out, "train", images, "--tau", TAU, "--steps", LONG, "--out", out, *SMALL)
 
 
-@pytest.mark.parametrize("after", [0, 40], ids=["before its first checkpoint", "between checkpoints"])
-def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path, long_run, after):
-    process = start_and_wait_for_checkpoint(images, tmp_path / "killed", after)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+@pytest.mark.parametrize("step", [3, 53], ids=["before its first checkpoint", "between checkpoints"])
+def test_a_killed_run_continues_bit_for_bit(images, tmp_path, long_run, step):
     killed = RunFolder(tmp_path / "killed")
+    assert stop_after(step, signal.SIGKILL, images, killed.path).returncode == -signal.SIGKILL
     assert killed.read_result() is None
     shown = run("show", killed.path)
     assert shown.returncode == 0
@@ -117,16 +107,13 @@ def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path, long_run, after):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_finishes_the_batch_writes_a_checkpoint_and_says_how_to_go_on(images, tmp_path, long_run, number):
+def test_a_signal_finishes_the_batch_writes_a_checkpoint_and_says_how_to_continue(images, tmp_path, long_run, number):
     out = tmp_path / "stopped"
-    process = start_and_wait_for_checkpoint(images, out)
-    process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 128 + number
-    assert f"go on with: narrows resume {out}" in stdout
-    assert "Traceback" not in stderr
-    last = list_checkpoints(RunFolder(out).checkpoints)[-1]
-    assert f"stopped by {number.name} after batch {int(last.stem.split('-')[1])}" in stdout
+    stopped = stop_after(53, number, images, out)
+    assert stopped.returncode == 128 + number
+    assert f"stopped by {number.name} after batch 53; continue with: narrows resume {out}" in stopped.stdout
+    assert "Traceback" not in stopped.stderr
+    assert list_checkpoints(RunFolder(out).checkpoints)[-1].name == "batch-000000053.ckpt"
     assert run("resume", out).returncode == 0
     assert_same_run(long_run, RunFolder(out))
 
@@ -148,7 +135,7 @@ def test_a_checkpoint_of_another_version_is_not_called_damaged(images, tmp_path,
     newest = list_checkpoints(folder.checkpoints)[-1]
     newest.write_bytes(newest.read_bytes().replace(MAGIC, b"narrows checkpoint 4\n", 1))
     assert main(["resume", str(folder.path), "--steps", "120"]) == 2
-    assert f"the checkpoint {newest} is of another version of narrows; resume" in capsys.readouterr().err
+    assert f"the checkpoint {newest} was written by another version of narrows; resume" in capsys.readouterr().err
 
 
 def test_a_run_whose_checkpoints_are_all_damaged_is_refused(images, tmp_path, capsys):
@@ -202,15 +189,15 @@ def test_going_on_never_loses_an_answer(images, tmp_path):
 def test_an_extended_run_that_is_stopped_has_no_answer_until_it_ends(images, tmp_path):
     folder = whole_run(images, tmp_path / "run", 40)
     process = subprocess.Popen(command("resume", folder.path, "--steps", 100_000), stdout=subprocess.PIPE, text=True)
-    while not (folder.checkpoints / "batch-000000080.ckpt").exists():
+    while not any(path.name >= "batch-000000080.ckpt" for path in list_checkpoints(folder.checkpoints)):
         assert process.poll() is None
-        time.sleep(0.002)
+        time.sleep(0.01)
     # A second process is refused while the first trains.
     second = run("resume", folder.path)
     assert second.returncode == 2
     assert "is being trained by another process" in second.stderr
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=HANGS)
     assert folder.read_result() is None
     assert "has not ended" in run("show", folder.path).stdout
 
@@ -265,7 +252,7 @@ def test_a_full_disk_is_said_plainly_and_nothing_is_lost(images, tmp_path, capsy
     """A folder that takes no more bytes from a certain moment on: what was saved stays, and the run can go on."""
     import errno
 
-    import narrows.files
+    import narrows._util.files
 
     folder = whole_run(images, tmp_path / "run", 40)
     whole = whole_run(images, tmp_path / "whole", 120)
@@ -279,7 +266,7 @@ def test_a_full_disk_is_said_plainly_and_nothing_is_lost(images, tmp_path, capsy
         real(handle)
 
     with monkeypatch.context() as patch:
-        patch.setattr(narrows.files.os, "fsync", full)
+        patch.setattr(narrows._util.files.os, "fsync", full)
         assert main(["resume", str(folder.path), "--steps", "120"]) == 2
     error = capsys.readouterr().err
     assert f"cannot write into {folder.path}: No space left on device" in error

@@ -3,13 +3,13 @@
 import csv
 
 import pytest
+from accelerate.utils import LoggerType
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from commands import option_help, small
 from narrows.cli import main
-from narrows.training import tracking
-from narrows.training.tracking import Trackers
-
-from .conftest import small
+from narrows.training import trackers as tracking
+from narrows.training.trackers import TRACKERS, Trackers
 
 
 def events(out):
@@ -33,23 +33,30 @@ def test_tensorboard_has_the_columns_of_metrics(images, tmp_path):
         assert seen[tag] == expected
 
 
-def test_a_tracker_that_fails_is_left_out(monkeypatch, tmp_path, capsys):
+def test_every_tracker_is_offered_and_has_its_class():
+    for name in TRACKERS:
+        assert name in option_help("track"), "`narrows train --help` must list it"
+        assert any(known.value == name for known in LoggerType), "accelerate must know it"
+
+
+def test_a_tracker_that_fails_is_dropped(monkeypatch, tmp_path, capsys):
     class Broken:
         def start(self):
             raise RuntimeError("no disk,\nno network")
 
     monkeypatch.setattr("accelerate.tracking.TensorBoardTracker", lambda *a, **k: Broken())
-    trackers = Trackers(["tensorboard"], tmp_path, {}, 0)
+    trackers = Trackers()
+    trackers.start(["tensorboard"], tmp_path, {}, 0)
     assert trackers.running == {}
-    warning = "narrows: warning: --track tensorboard failed and is left out: no disk, no network\n"
+    warning = "narrows: warning: the tracker tensorboard failed and is dropped: no disk, no network\n"
     assert capsys.readouterr().err == warning
 
 
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        ("tensorbord", "--track knows tensorboard, wandb, mlflow; not 'tensorbord'"),
-        ("tensorboard,", "--track knows tensorboard, wandb, mlflow; not ''"),
+        ("tensorbord", "--track must be one or more of tensorboard, wandb, mlflow; it has 'tensorbord'"),
+        ("tensorboard,", "--track must be one or more of tensorboard, wandb, mlflow; it has ''"),
         ("wandb", "--track wandb needs its package: pip install wandb"),
     ],
 )

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from narrows.data import from_array
-from narrows.model import gated_vae
+from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
 from narrows.objective import squared_error
-from narrows.training.evaluate import evaluate, half_width
+from narrows.runs.certificate import half_width
+from narrows.training.validation import evaluate
 
 
 @pytest.fixture

@@ -1,32 +1,31 @@
-"""The whole way of every set: asked for by name, served on loopback, verified, unpacked, and the right images out.
+"""Every set from its name to its images: served on loopback, verified, unpacked and compared.
 
-The files are the small, format-exact ones of the readers' own tests; catalogue and readers are told their addresses,
-checksums and counts, everything else is as users have it.
+The files are the small, format-exact ones of the readers' own tests; the catalogue and the readers get their
+addresses, checksums and counts; everything else is as for users.
 """
 
 import dataclasses
 import hashlib
+import importlib
 import os
+import pkgutil
 import shutil
 import threading
 
 import numpy as np
 import pytest
-import test_cars3d
-import test_cifar100
-import test_mnist
-import test_official
 
+from data.named import test_cars3d, test_cifar100, test_mnist, test_official
 from http_server import LocalServer
+from narrows._util.errors import NarrowsError
 from narrows.cli import main
-from narrows.data import SETS, load
+from narrows.data import SETS, load, named
 from narrows.data.factors import Factor
-from narrows.data.sets import cars3d, cifar100, mnist, official, shapes3d
-from narrows.errors import NarrowsError
+from narrows.data.named import cars3d, cifar100, dsprites, mnist, shapes3d
 
 
 def dsprites_files(folder, patch):
-    patch.setattr(official, "DSPRITES_FACTORS", test_official.SPRITES)
+    patch.setattr(dsprites, "FACTORS", test_official.SPRITES)
     test_official.write_npz(folder)
 
 
@@ -122,12 +121,12 @@ class Served:
         return main(["data", "get", self.name])
 
     def assert_right(self):
-        data = load(self.name, origin="official" if SETS[self.name].draw else "auto")
+        data = load(self.name, source="official" if SETS[self.name].draw else "auto")
         self.check(data, lambda i: data.examples.batch(np.array([i]))[0].permute(1, 2, 0).numpy())
 
     def files(self):
-        """All files of the cache, wherever they are."""
-        return [name for _, _, names in os.walk(self.cache) for name in names]
+        """All files of the cache, wherever they are, but locks, which hold nothing."""
+        return [name for _, _, names in os.walk(self.cache) for name in names if not name.endswith(".lock")]
 
 
 @pytest.fixture(params=list(CASES))
@@ -162,7 +161,7 @@ def test_a_wrong_checksum(served, capsys):
 
 
 def test_a_cut_connection_is_resumed(served, monkeypatch):
-    monkeypatch.setattr("narrows.data.sets.download._PAUSE", 0.01)
+    monkeypatch.setattr("narrows.data.named.download._PAUSE", 0.01)
     page = served.server.pages[SETS[served.name].files[0].name]
     page.cuts, page.cut_after = 1, len(page.content) // 2
     assert served.get() == 0
@@ -197,17 +196,17 @@ def test_a_full_disk(served, small_disk, monkeypatch, capsys):
     assert served.get() == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "no room for" in error
+    assert "cannot keep" in error
     assert served.files() == []
 
 
 @pytest.mark.parametrize("served", ["dsprites", "cifar100"], indirect=True)
-def test_room_for_the_file_but_not_for_what_is_made_of_it(served, small_disk, monkeypatch, capsys):
+def test_room_for_the_file_but_not_for_its_array(served, small_disk, monkeypatch, capsys):
     """On 40 kB the download fits and the array does not: it is made in memory, and nothing half is left."""
     served.cache = small_disk(40)
     monkeypatch.setenv("NARROWS_CACHE", str(served.cache))
     assert served.get() == 0
-    assert "kept in memory, since " in capsys.readouterr().out
+    assert "kept in memory, because " in capsys.readouterr().out
     served.assert_right()
     assert not [name for name in served.files() if "part" in name]
 
@@ -215,11 +214,11 @@ def test_room_for_the_file_but_not_for_what_is_made_of_it(served, small_disk, mo
 def test_what_can_be_drawn_is_drawn_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("NARROWS_CACHE", str(tmp_path))
     data = load("shapes3d")
-    assert data.origin == "drawn"
+    assert data.source == "drawn"
     assert data.note.startswith("drawn (no download)")
     assert data.note.endswith("for the official file: narrows data get shapes3d")
     with pytest.raises(NarrowsError, match=r"mnist cannot be drawn \(only dsprites and shapes3d can\); leave out"):
-        load("mnist", origin="drawn")
+        load("mnist", source="drawn")
 
 
 def test_the_official_form_is_preferred_once_it_is_there(tmp_path, monkeypatch):
@@ -229,10 +228,10 @@ def test_the_official_form_is_preferred_once_it_is_there(tmp_path, monkeypatch):
     with one.server:
         one.address()
         assert one.get() == 0
-    assert load("shapes3d").origin == "official"
+    assert load("shapes3d").source == "official"
 
 
-def test_without_a_network_the_user_is_told_what_to_do(tmp_path, monkeypatch, capsys):
+def test_without_a_network_the_error_says_what_to_do(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "cache"))
     one = Served("mnist", tmp_path, monkeypatch)
     one.server.url = "http://127.0.0.1:9"
@@ -248,7 +247,7 @@ def test_without_a_network_the_user_is_told_what_to_do(tmp_path, monkeypatch, ca
     assert main(["data", "get", "mnist"]) == 0
 
 
-def test_the_list_tells_everything(tmp_path, monkeypatch, capsys):
+def test_the_list_has_every_fact(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("NARROWS_CACHE", str(tmp_path))
     assert main(["data", "list"]) == 0
     text = capsys.readouterr().out
@@ -267,3 +266,18 @@ def test_where_things_are(tmp_path, monkeypatch, capsys):
     assert main(["data", "get", "minst"]) == 2
     error = f"narrows: error: no such set: 'minst' (sets: {', '.join(SETS)}); did you mean 'mnist'?\n"
     assert capsys.readouterr().err == error * 2
+
+
+def test_every_module_of_a_set_is_listed_and_the_list_is_printed_in_full(capsys):
+    """A module in named/ with FILES is a set; its name, and nothing else, is what users type."""
+    modules = [importlib.import_module(f"narrows.data.named.{m.name}") for m in pkgutil.iter_modules(named.__path__)]
+    sets = {module.__name__.rpartition(".")[2]: module for module in modules if hasattr(module, "FILES")}
+    assert set(sets) == set(SETS)
+    for name, module in sets.items():
+        listed = SETS[name]
+        assert (listed.name, listed.files, listed.factors) == (name, module.FILES, module.FACTORS)
+        assert (listed.is_unpacked, listed.read) == (module.is_cached, module.read)
+        assert listed.draw == getattr(module, "drawn", None)
+    assert main(["data", "list"]) == 0
+    headings = [line for line in capsys.readouterr().out.splitlines() if line and not line.startswith(" ")]
+    assert headings == [f"{name}: {SETS[name].about}" for name in SETS]

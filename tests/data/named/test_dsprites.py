@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from narrows.data import load
-from narrows.data.sets import dsprites
-from narrows.data.sets.dsprites import FACTORS, SIZES, draw_sprite
+from narrows.data.named import dsprites
+from narrows.data.named.dsprites import FACTORS, SIZES, draw_sprite
 
 # 258 images of dSprites (Apache-2.0): packed bits, and the indices of shape, scale, orientation, x and y.
 SAMPLES = Path(__file__).with_name("dsprites_samples.npz")
@@ -87,7 +87,7 @@ def test_data_and_cache(drawn, monkeypatch):
 
     monkeypatch.setenv("NARROWS_CACHE", str(path.parent))
     monkeypatch.setattr(dsprites, "draw", None)
-    assert load("dsprites", origin="drawn").note == drawn.note
+    assert load("dsprites", source="drawn").note == drawn.note
     assert load("dsprites").note == f"{drawn.note}; for the official file: narrows data get dsprites"
 
 
@@ -98,4 +98,4 @@ def test_without_a_cache_it_stays_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(dsprites, "draw", lambda: iter([blank]))
     data = dsprites.drawn()
     assert data.examples.bits.shape == blank.shape
-    assert data.note.startswith("drawn (no download), kept in memory, since ")
+    assert data.note.startswith("drawn (no download), kept in memory, because ")

@@ -7,8 +7,8 @@ import psutil
 import pytest
 import torch
 
-from narrows.data.sets import shapes3d
-from narrows.data.sets.shapes3d import FACTORS, LAYERS, SIZES, draw_geometry, drawn
+from narrows.data.named import shapes3d
+from narrows.data.named.shapes3d import FACTORS, LAYERS, SIZES, draw_geometry, drawn
 
 # 50 images of Shapes3D (Apache-2.0) without the official labels: "supplied" are factor indices that somebody inferred
 # from the pixels; in "factors" the scale of seven images is one step lower, where the match is 4.5 to 11.5 dB better.
@@ -83,7 +83,7 @@ def test_factors_of_the_official_file():
     np.testing.assert_allclose(FACTORS[3].values, 0.75 + np.arange(8) / 14)
     np.testing.assert_allclose(FACTORS[5].values, -30 + np.arange(15) * 30 / 7)
     assert FACTORS[4].values == (0, 1, 2, 3)
-    assert FACTORS[4].words == ("cube", "cylinder", "sphere", "capsule")
+    assert FACTORS[4].value_names == ("cube", "cylinder", "sphere", "capsule")
 
 
 def test_data(data):

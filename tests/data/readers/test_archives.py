@@ -7,10 +7,10 @@ import zipfile
 import numpy as np
 import pytest
 
-from narrows.data.own import origin
-from narrows.data.own.archives import load_npz
-from narrows.data.own.origin import file_digest, held
-from narrows.errors import NarrowsError
+from narrows._util.errors import NarrowsError
+from narrows.data import cache
+from narrows.data.cache import converted_array, file_digest
+from narrows.data.readers.archives import load_npz
 
 ARRAY = np.random.default_rng(0).random((6, 5, 7, 3), dtype=np.float32)
 
@@ -52,7 +52,7 @@ def test_one_array_is_read_into_memory(tmp_path, folder, save):
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_an_array_too_large_for_memory_is_unpacked_once_and_mapped(tmp_path, folder, save, no_memory, monkeypatch):
-    monkeypatch.setattr("narrows.data.own.archives.CHUNK_BYTES", 1000)  # two images of 420 bytes
+    monkeypatch.setattr("narrows.data.readers.archives.CHUNK_BYTES", 1000)  # two images of 420 bytes
     path = tmp_path / "faces.npz"
     save(path, x=ARRAY, other=np.zeros((2, 2)))
     seen = []
@@ -125,7 +125,7 @@ def test_no_arrays(tmp_path):
 def test_a_member_that_is_no_array(tmp_path):
     with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
         archive.writestr("readme.txt", "hello")
-    assert "a bytes is not an array" in refusal(tmp_path / "text.npz")
+    assert "b'hello' is not the start of an array" in refusal(tmp_path / "text.npz")
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_a_member_that_is_no_array(tmp_path):
 @pytest.mark.filterwarnings("ignore:Stored array in format")  # numpy on fields outside latin1
 def test_refused_by_its_header(tmp_path, array, said, monkeypatch):
     np.savez(tmp_path / "odd.npz", array)
-    monkeypatch.delattr("narrows.data.own.archives._rows")
+    monkeypatch.delattr("narrows.data.readers.archives._rows")
     assert said in refusal(tmp_path / "odd.npz")
 
 
 def test_the_values_are_checked(tmp_path):
     np.savez(tmp_path / "wide.npz", ARRAY * 9)
-    assert refusal(tmp_path / "wide.npz").startswith(f"{tmp_path / 'wide.npz'}: values run from ")
+    assert refusal(tmp_path / "wide.npz").startswith(f"{tmp_path / 'wide.npz'}: values range from ")
     assert load_npz(tmp_path / "wide.npz", values="any").values == "any"
 
 
@@ -192,7 +192,7 @@ def test_a_header_that_promises_too_much(tmp_path):
 def test_files_of_something_else(tmp_path):
     path = tmp_path / "text.npz"
     path.write_text("these are not the bytes you are looking for")
-    assert "the file is damaged or not a .npz file (it starts with b'these ')" in refusal(path)
+    assert "the file is damaged or not a .npz file (File is not a zip file)" in refusal(path)
 
 
 def test_unreadable_file(tmp_path, monkeypatch):
@@ -202,7 +202,7 @@ def test_unreadable_file(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(zipfile, "ZipFile", deny)
-    assert "mine.npz: no permission to read it" in refusal(tmp_path / "mine.npz")
+    assert "mine.npz cannot be read (Permission denied)" in refusal(tmp_path / "mine.npz")
 
 
 def test_digest_tells_files_apart(tmp_path, monkeypatch):
@@ -228,12 +228,12 @@ def test_rows_of_unknown_number_are_gathered(folder, monkeypatch):
     def chunks():
         yield from (made[:4], made[4:8], made[8:])
 
-    array, where = held("made.npy", (2,), made.dtype, chunks)
+    array, where = converted_array("made.npy", (2,), made.dtype, chunks)
     np.testing.assert_array_equal(array, made)
     assert where == ""
-    monkeypatch.setattr(origin, "fits_in_memory", lambda nbytes: nbytes < 100)
+    monkeypatch.setattr(cache, "fits_in_memory", lambda nbytes: nbytes < 100)
     for source in (chunks, lambda: pytest.fail("must come from the cache")):
-        array, where = held("made.npy", (2,), made.dtype, source)
+        array, where = converted_array("made.npy", (2,), made.dtype, source)
         assert isinstance(array, np.memmap)
         np.testing.assert_array_equal(array, made)
         assert where == f", cached in {folder / 'made.npy'}"
@@ -245,9 +245,9 @@ def test_what_memory_refuses_goes_to_the_cache(folder, monkeypatch):
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr(origin, "_filled", fail)
-    monkeypatch.setattr(origin, "_gathered", fail)
+    monkeypatch.setattr(cache, "filled", fail)
+    monkeypatch.setattr(cache, "_collected", fail)
     for count in (3, None):
-        array, _ = held(f"{count}.npy", (2,), made.dtype, lambda: [made], count)
+        array, _ = converted_array(f"{count}.npy", (2,), made.dtype, lambda: [made], count)
         np.testing.assert_array_equal(array, made)
         assert isinstance(array, np.memmap)

@@ -17,9 +17,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     datasets = pytest.importorskip("datasets")
 
-from narrows.data.own.hub import load_hub
+from narrows._util.errors import NarrowsError
+from narrows.data.readers.hub import load_hub
 from narrows.data.splits import split
-from narrows.errors import NarrowsError
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (9, 16, 20), dtype=np.uint8)
@@ -72,7 +72,7 @@ def test_images_with_labels_and_a_test_split(folder, cache, capfd):
     np.testing.assert_array_equal(data.test, [6, 7, 8])
     np.testing.assert_array_equal(split(data).test, [6, 7, 8])
     assert data.factors.names == ("animal",)
-    assert data.factors.factors[0].words == ("cat", "dog", "emu")
+    assert data.factors.factors[0].value_names == ("cat", "dog", "emu")
     np.testing.assert_array_equal(data.factors.of(np.arange(9))[:, 0], LABELS)
     (file,) = cache.glob("*.npy")
     assert data.note == f"6 train and 3 test examples of hf:{folder}, cached in {file}"
@@ -128,7 +128,6 @@ def test_images_of_several_sizes_need_a_size(folder):
         f"hf:{folder}::image: images of 9 sizes, for example hf:{folder}::image, row 0, of 16 x 20 and "
     )
     assert load_hub(str(folder), size=(32, 24)).examples.shape == (3, 32, 24)
-    assert "image size 8 x 300 is not accepted" in refusal(folder, size=(8, 300))
 
 
 @pytest.mark.parametrize("content", [{"bytes": b"no image", "path": None}, None])
@@ -169,7 +168,7 @@ def test_arrays_and_lists_are_stacked(folder, feature, content, expected):
 
 
 def test_many_rows_go_in_chunks(folder, monkeypatch):
-    monkeypatch.setattr("narrows.data.own.hub._CHUNK_BYTES", 4 * 20)
+    monkeypatch.setattr("narrows.data.readers.hub.CHUNK_BYTES", 4 * 20)
     write(folder, {"x": datasets.Array2D((4, 5), "uint8")}, x=UINT8.tolist())
     calls = []
     data = load_hub(str(folder), progress=lambda *call: calls.append(call))
@@ -193,7 +192,7 @@ def test_a_table_of_numbers(folder):
     assert data.factors.names == ("animal",)
     one = load_hub(f"{folder}::height")
     assert (one.columns, one.examples.shape) == (("height",), (1,))
-    assert refusal(folder, size=(64, 64)) == (f"hf:{folder}::height holds numbers, not images; leave out --image-size")
+    assert refusal(folder, size=(64, 64)) == (f"hf:{folder}::height holds numbers, not images; leave out image_size")
 
 
 def test_hidden_labels_are_left_out(folder):
@@ -227,7 +226,7 @@ def test_columns(folder):
     write(folder, features, a=[[0.25]] * 9, b=[[0.75, 1]] * 9, text=["t"] * 9, kind=LABELS, pictures=[[]] * 9)
     listed = "a (List of float32), b (List of float32), text (string), kind (ClassLabel), pictures (List of Image)"
     assert refusal(folder) == (
-        f"hf:{folder}: which column holds the examples is not clear; choose one with hf:{folder}::COLUMN: {listed}"
+        f"hf:{folder}: several columns could hold the examples; choose one with hf:{folder}::COLUMN: {listed}"
     )
     assert load_hub(f"{folder}::a").examples.shape == (1,)
     assert load_hub(f"{folder}::b").examples.shape == (2,)
@@ -247,7 +246,7 @@ def test_the_usual_column_is_taken_among_several_images(folder):
 
 @pytest.mark.parametrize("bytes_", [1 << 24, 1])  # one chunk; chunks of one row
 def test_rows_of_different_lengths(folder, monkeypatch, bytes_):
-    monkeypatch.setattr("narrows.data.own.hub._CHUNK_BYTES", bytes_)
+    monkeypatch.setattr("narrows.data.readers.hub.CHUNK_BYTES", bytes_)
     nested = datasets.Sequence(datasets.Sequence(datasets.Value("float32")))
     write(folder, {"x": nested}, x=[[[0.5] * 3] * 2] * 4 + [[[0.5] * 3, [0.5]]] + [[[0.5] * 3] * 2] * 4)
     assert refusal(folder) == (
@@ -277,10 +276,12 @@ def test_splits_and_configurations(folder):
     assert text.endswith(f"choose one with hf:{folder}@CONFIG")
 
 
-def test_names_that_are_none(folder):
+def test_unknown_names(folder):
     assert refusal("") == "hf: has no name; write hf:NAME, hf:NAME@CONFIG or hf:NAME@CONFIG::COLUMN"
     assert "hf:@one has no name" in refusal("@one")
-    assert f"hf:{folder}/gone: there is no folder {folder}/gone; give one, or the name" in refusal(folder / "gone")
+    assert f"hf:{folder}/gone: the folder {folder}/gone does not exist; use a folder, or the name" in refusal(
+        folder / "gone"
+    )
     assert (
         f"hf:{folder} cannot be loaded (The directory at {folder} doesn't contain any data files); check the name"
         in (refusal(folder))
@@ -321,7 +322,7 @@ class Refusing(http.server.BaseHTTPRequestHandler):
 
 def test_a_hub_that_refuses(tmp_path):
     code = (
-        "from narrows.data.own.hub import load_hub\n"
+        "from narrows.data.readers.hub import load_hub\n"
         "for name in ('some/unknown', 'some/gated'):\n"
         "    try: load_hub(name)\n"
         "    except ValueError as error: print(error)\n"
@@ -339,7 +340,7 @@ def test_a_hub_that_refuses(tmp_path):
     assert done.stderr == ""
     unknown, gated = done.stdout.splitlines()
     assert unknown.startswith("hf:some/unknown cannot be loaded (Dataset 'some/unknown' doesn't exist on the Hub")
-    assert unknown.endswith("; check the name, or give a folder of parquet, CSV or image files")
+    assert unknown.endswith("; check the name, or use a folder of Parquet, CSV or image files")
     assert gated.startswith("hf:some/gated cannot be loaded (")
     assert gated.endswith("; accept its terms on its page and log in with `hf auth login`")
 
@@ -349,4 +350,4 @@ def test_without_a_network(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     text = refusal("some/unknown")
     assert text.startswith("hf:some/unknown cannot be loaded (Couldn't reach 'some/unknown' on the Hub")
-    assert text.endswith("; check the network; a set that was loaded before is found without")
+    assert text.endswith("; only sets that were loaded before are available without one")

@@ -1,4 +1,4 @@
-"""Folders of images: every mode by its rule, the exact crop, the cache, and the text of every refusal."""
+"""Folders of images: every mode by its rule, the exact crop, the cache, and the text of every error."""
 
 import io
 import os
@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from narrows.data.own.images import load_images, to_array
-from narrows.errors import NarrowsError
+from narrows._util.errors import NarrowsError
+from narrows.data import load
+from narrows.data.readers.images import load_images, to_array
 
 RNG = np.random.default_rng(0)
 COLOUR = RNG.integers(0, 256, (20, 24, 3), dtype=np.uint8)
@@ -85,7 +86,7 @@ def test_many_images_keep_their_order(folder):
     assert [call for call in calls if call[0] == "decoding images"] == [
         ("decoding images", done, 600) for done in (256, 512, 600)
     ]
-    assert calls[0] == ("reading image headers", 16, 600)
+    assert calls[0] == ("reading image headers", 256, 600)
 
 
 def test_rgb_and_grey_pixels_are_exact(folder):
@@ -235,7 +236,7 @@ def test_mixed_sizes_need_a_size(folder):
         save(folder / name, np.zeros(shape, np.uint8))
     assert refusal(folder) == (
         f"{folder}: images of 3 sizes, for example {folder}/a.png of 20 x 24 and {folder}/b.png of 24 x 20 pixels; "
-        "bring all to one size with --image-size 64 (image_size=64 in Python)"
+        "scale all to one size with image_size=64"
     )
     assert load_images(folder, (64, 48)).examples.shape == (1, 64, 48)
 
@@ -243,12 +244,11 @@ def test_mixed_sizes_need_a_size(folder):
 @pytest.mark.parametrize("shape", [(300, 64), (64, 257)])
 def test_sides_have_at_most_256_pixels(folder, shape):
     save(folder / "a.png", np.zeros(shape, np.uint8))
-    assert f"images of {shape[0]} x {shape[1]} pixels, not of 1 to 256; bring all to one size with --image-size 64" in (
+    assert f"images of {shape[0]} x {shape[1]} pixels, not of 1 to 256; scale all to one size with image_size=64" in (
         refusal(folder)
     )
-    assert refusal(folder, size=shape) == (
-        f"image size {shape[0]} x {shape[1]} is not accepted; choose sides of 1 to 256 pixels"
-    )
+    with pytest.raises(NarrowsError, match=f"image_size must have sides of 1 to 256 .*; it is {shape[0]} x {shape[1]}"):
+        load(folder, image_size=shape)
 
 
 def test_cached_images_are_not_decoded_again(folder, cache):
@@ -278,7 +278,7 @@ def test_any_change_is_decoded_anew(folder):
     assert load_images(folder, (16, 16)).examples.shape == (1, 16, 16)
 
 
-def test_a_damaged_cache_is_made_anew(folder, cache):
+def test_a_damaged_cache_is_decoded_again(folder, cache):
     save(folder / "a.png")
     load_images(folder)
     for damage in (b"", b"{}", b'{"row": 3, "skipped": []}', b"\xff"):
@@ -295,7 +295,7 @@ def test_where_nothing_can_be_cached_memory_serves(folder, tmp_path, monkeypatch
     monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "file"))
     data = load_images(folder)
     np.testing.assert_array_equal(data.examples.array, COLOUR[np.newaxis])
-    assert ", kept in memory, since " in data.note
+    assert ", kept in memory, because " in data.note
 
 
 def png_of(width, height):
@@ -321,7 +321,7 @@ BROKEN = {
     "cut.webp": (encoded("WEBP")[:-50], ""),
     "header.png": (encoded("PNG")[:30], ""),
     "flipped.png": (encoded("PNG")[:300] + bytes(100) + encoded("PNG")[400:], ""),
-    "bomb.png": (png_of(60_000, 60_000), "(it has more than 178,956,970 pixels, the most that are taken)"),
+    "bomb.png": (png_of(60_000, 60_000), "(it has more than 178,956,970 pixels, the most that are accepted)"),
 }
 
 
@@ -334,7 +334,7 @@ def test_broken_files_are_named_or_left_out(folder, name):
     text = refusal(folder)
     assert text.startswith(f"{folder}/{name} is a broken image (")
     assert reason in text
-    assert text.endswith("); repair or remove it; --skip-broken leaves such files out (skip_broken=True in Python)")
+    assert text.endswith("); repair or remove it; skip_broken leaves such files out")
     for _ in range(2):  # decoded, then from the cache
         data = load_images(folder, skip_broken=True)
         assert data.note.startswith(f"2 images from {folder} (1 broken left out, first {folder}/{name}), cached in ")
@@ -344,11 +344,11 @@ def test_broken_files_are_named_or_left_out(folder, name):
 def test_all_broken(folder):
     for name, (content, _) in BROKEN.items():
         (folder / name).write_bytes(content)
-    assert refusal(folder, skip_broken=True) == f"{folder}: all 9 images are broken; give others"
+    assert refusal(folder, skip_broken=True) == f"{folder}: all 9 images are broken; use others"
     shutil.rmtree(folder)
     folder.mkdir()
     (folder / "cut.jpg").write_bytes(BROKEN["cut.jpg"][0])  # its header is good
-    assert refusal(folder, skip_broken=True) == f"{folder}: all 1 images are broken; give others"
+    assert refusal(folder, skip_broken=True) == f"{folder}: all 1 images are broken; use others"
 
 
 def test_names_of_left_out_files_may_be_lost(folder, cache):
@@ -378,7 +378,7 @@ def test_links(folder, tmp_path):
     os.mkfifo(folder / "pipe.png")
     assert load_images(folder).examples.array[:, 0, 0, 0].tolist() == [9, 5, 5]
     (folder / "nowhere.png").symlink_to(folder / "gone.png")
-    assert "nowhere.png is a broken image (a link to a file that is not there)" in refusal(folder)
+    assert "nowhere.png is a broken image (a broken symlink)" in refusal(folder)
 
 
 def test_no_images(folder):
@@ -386,16 +386,16 @@ def test_no_images(folder):
         (folder / f"{i}.txt").write_text("no image")
     assert refusal(folder) == (
         f"{folder} holds no images (.png, .jpg, .jpeg, .webp) and 3 other files; "
-        "give a folder that holds images, at any depth"
+        "use a folder that holds images, at any depth"
     )
 
 
 def test_no_folder(folder):
     assert refusal(folder / "gone") == (
-        f"{folder}/gone cannot be read as a folder (No such file or directory); give a folder of images"
+        f"{folder}/gone cannot be read (No such file or directory); check its path and mode"
     )
     (folder / "file").write_text("")
-    assert f"{folder}/file cannot be read as a folder (Not a directory)" in refusal(folder / "file")
+    assert f"{folder}/file cannot be read (Not a directory)" in refusal(folder / "file")
 
 
 @pytest.fixture
@@ -419,5 +419,5 @@ def test_without_permission(others_folder, closed):
         os.seteuid(65534)
     for skip_broken in (False, True):  # not broken: to be told, not left out
         assert refusal(others_folder, skip_broken=skip_broken) == (
-            f"{others_folder / closed}: no permission to read it; change its mode or its owner"
+            f"{others_folder / closed} cannot be read (Permission denied); check its path and mode"
         )

@@ -1,4 +1,4 @@
-"""Tables: exact values from every kind of column, and the text of every refusal."""
+"""Tables: exact values from every kind of column, and the text of every error."""
 
 import datetime
 import decimal
@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from narrows.data.own import table_files
-from narrows.data.own.tables import load_table
-from narrows.errors import NarrowsError
+from narrows._util.errors import NarrowsError
+from narrows.data.readers import csv as csv_reader, parquet as parquet_reader
+from narrows.data.readers.tables import load_table
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +82,7 @@ def test_columns_are_chosen_and_ordered(save):
         assert columns == ("c", "a")
         np.testing.assert_array_equal(array, [[3, 1], [6, 4]])
         assert refusal(path, ["c", "nope"]) == " has no column 'nope'; its columns: a, b, c, who"
-        assert refusal(path, ["whom"]) == " has no column 'whom'; did you mean 'who'? its columns: a, b, c, who"
+        assert refusal(path, ["whom"]) == " has no column 'whom'; its columns: a, b, c, who; did you mean 'who'?"
         assert refusal(path, ["a", "b", "a"]) == ": column 'a' is chosen twice; name it once"
         assert refusal(path, []) == ": no columns are chosen; name one or more of a, b, c, who"
 
@@ -120,7 +120,7 @@ def test_one_column(save):
 
 
 def test_line_ends_within_fields_that_are_not_taken(save, monkeypatch):
-    monkeypatch.setattr(table_files, "_BLOCK", 100)
+    monkeypatch.setattr(csv_reader, "_BLOCK", 100)
     path = save("text,a\n" + "".join(f'"many\nlines, ""{i}""",{i}\n' for i in range(500)))
     np.testing.assert_array_equal(read(path, ["a"])[1][:, 0], np.arange(500))
 
@@ -129,9 +129,9 @@ def test_without_a_header(save):
     path = save("1,2.5\n3,4\n")
     check(path, ["c1", "c2"], [[1, 2.5], [3, 4]])
     assert load_table(path).note == (
-        f"2 rows of 2 columns read from {path}; its first line is numbers, so it is taken as a row and not as names"
+        f"2 rows of 2 columns read from {path}; its first line holds only numbers and is taken as a row, not as names"
     )
-    assert "column 'c2' misses 1 of 2 values (empty, NaN or infinite), first in row 1" in refusal(save("1,\n3,4\n"))
+    assert "column 'c2' lacks 1 of 2 values (empty, NaN or infinite), first in row 1" in refusal(save("1,\n3,4\n"))
 
 
 def test_headers_of_pandas(save):
@@ -172,7 +172,7 @@ def test_integers_beyond_2_to_53_are_rounded(save):
 
 
 def test_later_fields_may_be_floats(save, monkeypatch):
-    monkeypatch.setattr(table_files, "_BLOCK", 100)
+    monkeypatch.setattr(csv_reader, "_BLOCK", 100)
     path = save("a,b\n" + "1,true\n" * 300 + "0.5,false\n")
     array = read(path)[1]
     assert array.shape == (301, 2)
@@ -181,15 +181,19 @@ def test_later_fields_may_be_floats(save, monkeypatch):
 
 def test_text_is_refused(save):
     path = save("a,who,b,when\n1,7,2,2020-01-01\n3,ann,4,2020-01-02\n")
-    assert refusal(path) == ": column 'who' holds text, not numbers ('ann' in row 2); choose columns with --columns a,b"
+    assert (
+        refusal(path)
+        == ": column 'who' holds text, not numbers ('ann' in row 2); keep only columns of numbers, with columns='a,b'"
+    )
     assert refusal(path, ["a", "when"]) == (
-        ": column 'when' holds date32[day], not numbers ('2020-01-01' in row 1); choose columns with --columns a,b"
+        ": column 'when' holds date32[day], not numbers ('2020-01-01' in row 1); "
+        "keep only columns of numbers, with columns='a,b'"
     )
     many = ",".join(f"n{i}" for i in range(10))
     assert refusal(save(f"who,{many}\nann,{','.join('1' * 10)}\n")).endswith(
-        "choose columns with --columns n0,n1,n2,n3,n4,n5,n6,n7 (the first 8 of 10 columns of numbers)"
+        "keep only columns of numbers, with columns='n0,n1,n2,n3,n4,n5,n6,n7' (the first 8 of 10 columns of numbers)"
     )
-    assert refusal(save("a,b\nx,y\n")).endswith("no other column holds numbers either; write what it says in numbers")
+    assert refusal(save("a,b\nx,y\n")).endswith("no other column holds numbers either; encode them as numbers")
     assert "('" + "x" * 37 + "...' in row 1)" in refusal(save("a,b\n" + "x" * 1000 + ",1\n"))
     assert "('\\n\\x00' in row 1)" in refusal(save('a,b\n"\n\0",1\n'))
 
@@ -209,14 +213,14 @@ def test_other_types_of_parquet_are_refused(save, values, said):
     text = refusal(save({"odd": values, "a": [1, 2]}, "t.parquet"))
     assert text.startswith(": column 'odd' holds ")
     assert said in text
-    assert text.endswith("; choose columns with --columns a")
+    assert text.endswith("; keep only columns of numbers, with columns='a'")
 
 
 def test_text_further_down_is_found_with_its_row(save, monkeypatch):
-    monkeypatch.setattr(table_files, "_BLOCK", 100)
+    monkeypatch.setattr(csv_reader, "_BLOCK", 100)
     path = save("\n\nb,a\n" + "1,2\n\n" * 300 + "1,oops\n")
     assert refusal(path, ["a"]) == (
-        ": column 'a' holds text, not numbers ('oops' in row 301); choose columns with --columns b"
+        ": column 'a' holds text, not numbers ('oops' in row 301); keep only columns of numbers, with columns='b'"
     )
     path = save("1,2\n" * 300 + "1,oops\n")
     assert "column 'c2' holds text, not numbers ('oops' in row 301)" in refusal(path)
@@ -225,7 +229,7 @@ def test_text_further_down_is_found_with_its_row(save, monkeypatch):
 def test_decimal_commas_are_not_guessed(save):
     assert refusal(save("a;b\n1,5;2\n")) == (
         ": column 'a' holds text, not numbers ('1,5' in row 1); "
-        "write decimals with a point, or choose columns with --columns b"
+        "write decimals with a point, or keep only columns of numbers, with columns='b'"
     )
 
 
@@ -233,10 +237,10 @@ def test_decimal_commas_are_not_guessed(save):
 def test_missing_values(save, absent):
     rows = "a,b\n" + "1,2\n" * 4 + f"1,{absent}\n" * 2 + "3,4\n" + f"{absent},7\n"
     said = (
-        ": column '{}' misses {} of 8 values (empty, NaN or infinite), first in row {}{}; "
+        ": column '{}' lacks {} of 8 values (empty, NaN or infinite), first in row {}{}; "
         "fill them in, or leave out those rows or columns"
     )
-    assert refusal(save(rows)) == said.format("a", 1, 8, " (2 columns miss some)")
+    assert refusal(save(rows)) == said.format("a", 1, 8, " (2 columns lack some)")
     assert refusal(save(rows), ["b"]) == said.format("b", 2, 5, "")
 
 
@@ -246,17 +250,15 @@ def test_nulls(save, kind):
     values = pa.array([None] * 5 if kind == pa.null() else [one, one, one, None, None], kind)
     text = refusal(save({"x": [1] * 5, "a": values}, "t.parquet"))
     count, row = (5, 1) if kind == pa.null() else (2, 4)
-    assert text.startswith(
-        f": column 'a' misses {count} of 5 values (empty, NaN or infinite), first in row {row}; fill"
-    )
+    assert text.startswith(f": column 'a' lacks {count} of 5 values (empty, NaN or infinite), first in row {row}; fill")
 
 
 def test_nans_of_parquet(save):
-    assert "'a' misses 2 of 5 values" in refusal(save({"a": [1.0, np.nan, 2.0, 3.0, np.inf]}, "t.parquet"))
+    assert "'a' lacks 2 of 5 values" in refusal(save({"a": [1.0, np.nan, 2.0, 3.0, np.inf]}, "t.parquet"))
 
 
 def test_an_empty_column(save):
-    assert "column 'b' misses 2 of 2 values" in refusal(save("a,b\n1,\n2,\n"))
+    assert "column 'b' lacks 2 of 2 values" in refusal(save("a,b\n1,\n2,\n"))
 
 
 def test_huge_values(save):
@@ -267,11 +269,11 @@ def test_huge_values(save):
 
 def test_names_that_appear_twice(save):
     path = save("a,b,a\n1,2,3\n")
-    assert refusal(path) == " has 2 columns called 'a'; give each a name of its own"
+    assert refusal(path) == " has 2 columns called 'a'; give each column a different name"
     np.testing.assert_array_equal(read(path, ["b"])[1], [[2]])
     path = path.with_suffix(".parquet")
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], names=["a", "b", "a"]), path)
-    assert refusal(path) == " has 2 columns called 'a'; give each a name of its own"
+    assert refusal(path) == " has 2 columns called 'a'; give each column a different name"
     np.testing.assert_array_equal(read(path, ["b"])[1], [[2]])
 
 
@@ -288,7 +290,7 @@ def test_nothing_to_read(save, tmp_path):
 
 def test_ragged_rows(save):
     assert refusal(save("\na,b,c\n1,2,3\n\n4,5\n")) == (
-        ": row 2 has 2 fields, not 3 as the first line ('4,5'); mend it, and quote fields with ',' in them"
+        ": row 2 has 2 fields, not 3 as the first line ('4,5'); fix it, and quote fields with ',' in them"
     )
     assert "row 2001 has 4 fields, not 3 as" in refusal(save("a;b;c\n" + "1;2;3\n" * 2000 + "1;2;3;4\n"))
 
@@ -342,8 +344,9 @@ def test_truncated_gzip(save, monkeypatch, cut, share):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_table_too_large_for_memory_is_cached(save, folder, monkeypatch, kind):
     monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", 0.0)
-    monkeypatch.setattr(table_files, "_BLOCK", 100)
-    monkeypatch.setattr(table_files, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(csv_reader, "_BLOCK", 100)
+    monkeypatch.setattr(csv_reader, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(parquet_reader, "CHUNK_BYTES", 1000)
     values = np.arange(600.0).reshape(300, 2)
     text = "a,b\n" + "".join(f"{a},{b}\n" for a, b in values)
     path = save(text if kind == "csv" else {"a": values[:, 0], "b": values[:, 1]}, f"t.{kind}")
@@ -368,9 +371,9 @@ def test_a_table_too_large_for_memory_is_cached(save, folder, monkeypatch, kind)
 def test_a_file_left_half_read_does_not_trouble_the_end_of_the_process(save):
     path = save("a,b\n1,x\n" + "1,2\n" * 2_000_000)
     script = (
-        "import sys, pathlib; from narrows.data.own.tables import load_table; load_table(pathlib.Path(sys.argv[1]))"
+        "import sys, pathlib; from narrows.data.readers.tables import load_table; load_table(pathlib.Path(sys.argv[1]))"
     )
-    ended = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=300)
     assert "column 'b' holds text, not numbers ('x' in row 1)" in ended.stderr
     assert ended.returncode == 1, "a thread that still reads a Python file would abort the process"
 

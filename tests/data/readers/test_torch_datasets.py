@@ -1,4 +1,4 @@
-"""Torch datasets: every kind of item, gathered in memory or in a file, and the text of every refusal."""
+"""Torch datasets: every kind of item, gathered in memory or in a file, and the text of every error."""
 
 import os
 import subprocess
@@ -11,8 +11,8 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
-from narrows.data.own.torch_datasets import from_dataset
-from narrows.errors import NarrowsError
+from narrows._util.errors import NarrowsError
+from narrows.data.readers.torch_datasets import from_dataset
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (7, 5, 6, 3), dtype=np.uint8)
 FLOATS = np.random.default_rng(1).random((7, 4), dtype=np.float32)
@@ -102,7 +102,7 @@ def test_streams_that_end():
     data = from_dataset(Stream(FLOATS), progress=lambda *call: calls.append(call))
     np.testing.assert_array_equal(served(data).numpy(), FLOATS)
     assert isinstance(data.examples.array.base, np.memmap)
-    assert calls == []  # too few to report where the end is not known
+    assert calls == [("reading the dataset", len(FLOATS), 0)]  # the total is unknown
 
 
 def test_what_is_too_large_for_memory_goes_through_a_nameless_file(tmp_path, monkeypatch):
@@ -114,19 +114,19 @@ def test_what_is_too_large_for_memory_goes_through_a_nameless_file(tmp_path, mon
     assert isinstance(data.examples.array.base, np.memmap)
     np.testing.assert_array_equal(data.examples.array, PIXELS[:, ::-1])
     assert os.listdir(tmp_path) == []
-    assert calls == [("gathering the dataset", 7, 7)]
+    assert calls == [("reading the dataset", 7, 7)]
 
 
 def test_progress_in_memory():
     calls = []
     from_dataset(Items(FLOATS), progress=lambda *call: calls.append(call))
-    assert calls == [("gathering the dataset", 7, 7)]
+    assert calls == [("reading the dataset", 7, 7)]
 
 
-def test_a_full_disk_is_told_in_one_line():
+def test_a_full_disk_is_one_line():
     code = (
         "import resource, signal, numpy as np, narrows.data.cache as cache\n"
-        "from narrows.data.own.torch_datasets import from_dataset\n"
+        "from narrows.data.readers.torch_datasets import from_dataset\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "cache.MEMORY_SHARE = 0.0\n"
@@ -134,11 +134,11 @@ def test_a_full_disk_is_told_in_one_line():
         "except ValueError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("mine: the temporary file cannot take item 10 (File too large); make room in ")
+    assert done.stdout.startswith("mine: the temporary file cannot take items 0 to 99 (File too large); make room in ")
 
 
 def test_values_are_checked_as_in_arrays():
-    assert "mine: values run from 0 to 2, outside [0, 1]" in refusal(Items([np.zeros(3), np.full(3, 2.0)]))
+    assert "mine: values range from 0 to 2, outside [0, 1]" in refusal(Items([np.zeros(3), np.full(3, 2.0)]))
     assert from_dataset(Items([np.zeros(3), np.full(3, 2.0)]), values="any").values == "any"
     assert "first in example 1" in refusal(Items([np.zeros(3), np.full(3, np.nan)]))
 
@@ -146,7 +146,7 @@ def test_values_are_checked_as_in_arrays():
 def test_items_that_differ():
     assert refusal(Items([np.zeros(3), np.zeros(3), np.zeros(4)])) == (
         "mine: item 2 has shape (4,) and dtype float64, item 0 has (3,) and float64; "
-        "bring all items to one shape and dtype in the dataset's transform"
+        "give all items one shape and dtype in the dataset's transform"
     )
     assert "item 1 has shape (3,) and dtype float32, item 0 has (3,) and uint8" in refusal(
         Items([np.zeros(3, np.uint8), np.zeros(3, np.float32)])
@@ -156,7 +156,7 @@ def test_items_that_differ():
     )
 
 
-def test_a_wrong_kind_is_told_before_the_rest_is_read():
+def test_a_wrong_kind_is_an_error_before_the_rest_is_read():
     def items():
         yield torch.zeros(3, dtype=torch.int64)
         raise AssertionError("must not be read")
@@ -172,7 +172,7 @@ def test_a_wrong_kind_is_told_before_the_rest_is_read():
 )
 def test_items_that_hold_no_array(item, kind):
     assert refusal(Items([item])) == (
-        f"mine: item 0 leads to a {kind}; each item must be, or hold first, an array, a tensor or a PIL image"
+        f"mine: item 0 leads to a {kind}; each item must be, or begin with, an array, a tensor or a PIL image"
     )
 
 
@@ -180,5 +180,5 @@ def test_what_is_no_dataset():
     assert "mine: a DataLoader gives batches, not examples; pass its dataset" in refusal(DataLoader(Items(FLOATS)))
     assert "mine: a Dataset is not a dataset of known length; give it __len__" in refusal(Dataset())
     assert "mine: a generator is not a dataset of known length" in refusal(row for row in FLOATS)
-    assert "mine: the dataset gives no items" in refusal(Items([]))
-    assert "mine: the dataset gives no items" in refusal(Stream([]))
+    assert "mine: the dataset is empty" in refusal(Items([]))
+    assert "mine: the dataset is empty" in refusal(Stream([]))

@@ -2,65 +2,71 @@
 
 import math
 
-from narrows.report.dots import Curve, Frame, draw, text
+from narrows.report.figures.braille import Frame, draw
+from narrows.report.figures.specification import Series
 
 
-def picture(*curves: Curve, width: int = 2, height: int = 1, x=(0, 3), y=(0, 3), **more) -> str:
-    return text(draw(curves, Frame(width, height, x, y, **more)))
+def curve(x: list[float], y: list[float], **style: bool) -> Series:
+    return Series("", x, y, **style)
 
 
-def test_a_rising_line_is_one_dot_a_column():
-    assert picture(Curve([0, 1, 2, 3], [0, 1, 2, 3])) == "⡠⠊"
+def picture(*curves: Series, width: int = 2, height: int = 1, x=(0, 3), y=(0, 3), **more) -> str:
+    lines = draw(curves, Frame(width, height, x, y, **more))
+    return "\n".join("".join(character for character, _ in line) for line in lines)
+
+
+def test_a_rising_line_is_one_dot_per_column():
+    assert picture(curve([0, 1, 2, 3], [0, 1, 2, 3])) == "⡠⠊"
 
 
 def test_a_straight_line_needs_only_its_ends():
     for ends in ([0, 3], [3, 0], [1, 1]):
         between = [ends[0] + (ends[1] - ends[0]) * i / 3 for i in range(4)]
-        assert picture(Curve([0, 3], ends)) == picture(Curve([0, 1, 2, 3], between))
+        assert picture(curve([0, 3], ends)) == picture(curve([0, 1, 2, 3], between))
 
 
 def test_a_jump_fills_its_column():
-    assert picture(Curve([0, 1, 2, 3], [0, 0, 3, 3])) == "⣀⠏"
+    assert picture(curve([0, 1, 2, 3], [0, 0, 3, 3])) == "⣀⠏"
 
 
 def test_a_staircase_holds_its_value_and_then_jumps():
-    assert picture(Curve([0, 3], [3, 0], step=True)) == "⠉⢹"
-    assert picture(Curve([0, 2, 3], [0, 3, 3], step=True)) == "⣀⡏"
+    assert picture(curve([0, 3], [3, 0], step=True)) == "⠉⢹"
+    assert picture(curve([0, 2, 3], [0, 3, 3], step=True)) == "⣀⡏"
 
 
 def test_points_and_colons_where_there_is_no_braille():
-    rising = Curve([0, 1, 2, 3], [0, 1, 2, 3])
+    rising = curve([0, 1, 2, 3], [0, 1, 2, 3])
     assert picture(rising, width=4, height=2, braille=False) == "  .'\n.'  "
-    assert picture(Curve([0, 1], [0, 3]), width=2, height=2, x=(0, 1), braille=False) == " :\n.'"
+    assert picture(curve([0, 1], [0, 3]), width=2, height=2, x=(0, 1), braille=False) == " :\n.'"
 
 
-def test_what_is_outside_is_cut_off_and_costs_nothing():
+def test_dots_outside_the_frame_are_cut_off_and_cost_nothing():
     """A value of 1e12 would be a column of 1e12 dots."""
-    assert picture(Curve([0, 1, 2, 3], [0, 1e12, 0, 0])) == "⡸⣇"
-    assert picture(Curve([0, 1, 2, 3], [-5, -5, 9, 9])) == " ⡇"
-    assert picture(Curve([0, 3], [9, 9])) == "  "
+    assert picture(curve([0, 1, 2, 3], [0, 1e12, 0, 0])) == "⡸⣇"
+    assert picture(curve([0, 1, 2, 3], [-5, -5, 9, 9])) == " ⡇"
+    assert picture(curve([0, 3], [9, 9])) == "  "
 
 
-def test_what_is_no_number_is_a_gap():
-    assert picture(Curve([0, 1, 2, 3], [0, math.nan, math.inf, 0])) == "⡀⢀"
-    assert picture(Curve([0, 1, 2, 3], [1, 0, -1, 1]), y=(0.5, 2), log=True)[0] == "⠄"
+def test_a_value_that_is_not_finite_is_a_gap():
+    assert picture(curve([0, 1, 2, 3], [0, math.nan, math.inf, 0])) == "⡀⢀"
+    assert picture(curve([0, 1, 2, 3], [1, 0, -1, 1]), y=(0.5, 2), log=True)[0] == "⠄"
 
 
 def test_a_logarithmic_axis_has_the_same_step_for_the_same_ratio():
-    powers = Curve([0, 1, 2, 3], [1, 10, 100, 1000])
-    assert picture(powers, y=(1, 1000), log=True) == picture(Curve([0, 1, 2, 3], [0, 1, 2, 3]))
+    powers = curve([0, 1, 2, 3], [1, 10, 100, 1000])
+    assert picture(powers, y=(1, 1000), log=True) == picture(curve([0, 1, 2, 3], [0, 1, 2, 3]))
 
 
 def test_characters_show_all_curves_and_belong_to_the_last():
-    cells = draw([Curve([0, 3], [3, 3]), Curve([0, 1], [0, 0])], Frame(2, 1, (0, 3), (0, 3)))
+    cells = draw([curve([0, 3], [3, 3]), curve([0, 1], [0, 0])], Frame(2, 1, (0, 3), (0, 3)))
     assert cells == [[("⣉", 1), ("⠉", 0)]]
     assert draw([], Frame(1, 1, (0, 1), (0, 1))) == [[(" ", -1)]]
 
 
 def test_a_dashed_curve_has_every_other_pair_of_dots():
-    assert picture(Curve([0, 7], [0, 0], dash=True), width=4, x=(0, 7)) == "⣀ ⣀ "
+    assert picture(curve([0, 7], [0, 0], dash=True), width=4, x=(0, 7)) == "⣀ ⣀ "
 
 
 def test_one_batch_and_one_value_are_drawn():
     """The first row of a run: no range in either direction."""
-    assert picture(Curve([7], [2]), x=(7, 7), y=(2, 2)) == "⠁ "
+    assert picture(curve([7], [2]), x=(7, 7), y=(2, 2)) == "⠁ "

@@ -1,7 +1,11 @@
 """The figure shows the rows: four curves with their data, tau as a line, axes with names."""
 
-from narrows.report.curves import draw_curves, four_curves, staircase
-from narrows.runs import DecisionRow, MetricRow, RunFolder
+from narrows.report.contents import read_run
+from narrows.report.figures.charts import run_charts
+from narrows.report.figures.figure_files import draw_charts, draw_curves
+from narrows.runs.folder import RunFolder
+from narrows.runs.records import MetricRow
+from narrows.training.config import TrainConfig, to_dict
 
 
 def rows(count: int = 40) -> list[MetricRow]:
@@ -10,37 +14,33 @@ def rows(count: int = 40) -> list[MetricRow]:
     ]
 
 
-def test_each_curve_has_its_rows():
-    figure = four_curves(rows(), tau=20.0, n=10)
-    error, gates, multiplier, hits = figure.axes
-    steps = [row.step for row in rows()]
+def paper_run(path) -> RunFolder:
+    folder = RunFolder(path)
+    folder.write_config(to_dict(TrainConfig(recipe="paper", tau=20.0, n=10)))
+    return folder
+
+
+def test_each_curve_has_its_rows(tmp_path):
+    folder = paper_run(tmp_path)
+    for row in rows():
+        folder.append_row(row)
+    stored = folder.read_rows()
+    error, gates, multiplier, hits = draw_charts(run_charts(read_run(folder))).axes
     for axis, name in ((error, "error"), (gates, "gate_sum"), (multiplier, "multiplier"), (hits, "hits")):
         line = axis.lines[0]
-        assert list(line.get_xdata()) == steps
-        assert list(line.get_ydata()) == [getattr(row, name) for row in rows()]
-        assert axis.get_ylabel()
+        assert list(line.get_xdata()) == [row.step for row in stored]
+        assert list(line.get_ydata()) == [getattr(row, name) for row in stored]
+        assert axis.yaxis.get_label_text()
     assert set(error.lines[1].get_ydata()) == {20.0}
     assert multiplier.get_yscale() == "log"
     assert hits.get_xlabel() == "batch"
 
 
 def test_both_files_are_written_and_small(tmp_path):
-    folder = RunFolder(tmp_path)
+    folder = paper_run(tmp_path)
     assert draw_curves(folder) is None
-    folder.write_config({"tau": 20.0, "n": 10})
     for row in rows():
         folder.append_row(row)
     assert draw_curves(folder) == folder.figure
     assert folder.figure.read_bytes().startswith(b"\x89PNG")
     assert "<svg" in folder.figure.with_suffix(".svg").read_text()
-
-
-def test_the_staircase_has_every_closing_and_every_gate_that_opened_again():
-    decisions = [
-        DecisionRow(100, "close", 8, 0.9, "3 5"),
-        DecisionRow(160, "close", 6, 0.9, "1"),
-        DecisionRow(600, "reopen", 5, 1.4, "1"),
-        DecisionRow(700, "release", 6, 0.9, ""),
-        DecisionRow(900, "end", 6, 0.9, ""),
-    ]
-    assert staircase(decisions, 8, 900) == ([0, 100, 160, 600, 700, 900, 900], [8, 6, 5, 6, 6, 6, 6])

@@ -1,8 +1,12 @@
-"""One line a gate: every closing and every opening again, and together they are the number of open gates."""
+"""One line per gate: every closing and every reopening, and together they are the number of open gates."""
 
-from narrows.report.curves import staircase
-from narrows.report.staircase import lines_by_count, lines_by_gate, lines_of_run
-from narrows.runs import DecisionRow, MetricRow, RunFolder
+import dataclasses
+
+from narrows.report.contents import RunContents
+from narrows.report.figures.gate_lines import gate_lines, lines_by_count, lines_by_gate, open_counts
+from narrows.runs.folder import RunFolder
+from narrows.runs.records import DecisionRow, MetricRow
+from narrows.training.config import TrainConfig
 
 DECISIONS = [
     DecisionRow(100, "close", 5, 0.9, "3 0"),
@@ -20,24 +24,24 @@ def row(step: int, count: int) -> MetricRow:
 def test_each_gate_has_its_spans_and_changes():
     lines = {line.name: line for line in lines_by_gate(DECISIONS, range(5), 5, 900)}
     assert lines["gate 1"].spans == [(0, 160), (600, 900)]
-    assert lines["gate 1"].changes == [(160, "closed"), (600, "opened again")]
+    assert lines["gate 1"].changes == [(160, "closed"), (600, "reopened")]
     assert lines["gate 2"].spans == [(0, 900)]
     assert lines["gate 2"].changes == []
-    assert [name for name, line in lines.items() if line.is_open] == ["gate 1", "gate 2"]
+    assert [name for name, line in lines.items() if line.open] == ["gate 1", "gate 2"]
     assert list(lines) == ["gate 1", "gate 2", "gate 4", "gate 0", "gate 3"]  # open ones, then those that closed last
 
 
-def test_the_lines_together_are_the_staircase():
+def test_the_lines_together_are_the_number_of_open_gates():
     lines = lines_by_gate(DECISIONS, range(5), 5, 900)
-    for at, count in zip(*staircase(DECISIONS, 5, 900), strict=True):
+    for at, count in zip(*open_counts(DECISIONS, 5, 900), strict=True):
         assert sum(start <= at < end or at == end == 900 for line in lines for start, end in line.spans) == count
 
 
 def test_where_only_the_count_is_known_line_k_stands_for_k_or_more():
     lines = lines_by_count([row(10, 3), row(20, 1), row(30, 2), row(40, 2)], 3)
     assert [line.spans for line in lines] == [[(0, 40)], [(0, 20), (30, 40)], [(0, 20)]]
-    assert [line.is_open for line in lines] == [True, True, False]
-    assert lines[1].changes == [(20, "closed"), (30, "opened again")]
+    assert [line.open for line in lines] == [True, True, False]
+    assert lines[1].changes == [(20, "closed"), (30, "reopened")]
 
 
 def test_a_run_that_began_with_fewer_gates_has_only_those(tmp_path):
@@ -45,11 +49,24 @@ def test_a_run_that_began_with_fewer_gates_has_only_those(tmp_path):
     folder.append_costs(50, [float("nan"), 2.0, 3.0, float("nan")])
     folder.append_decision(DecisionRow(60, "close", 2, 0.9, "2"))
     rows = [row(50, 2), row(100, 1)]
-    lines = lines_of_run(folder, 4, rows)
+    run = RunContents(folder, TrainConfig(n=4), rows, folder.read_decisions())
+    lines = gate_lines(run)
     assert [(line.name, line.spans) for line in lines] == [("gate 1", [(0, 100)]), ("gate 2", [(0, 60)])]
-    assert lines_of_run(folder, 4, []) == []
+    assert gate_lines(dataclasses.replace(run, rows=[])) == []
 
 
 def test_the_papers_recipe_has_lines_by_count_even_while_all_gates_are_open(tmp_path):
-    lines = lines_of_run(RunFolder(tmp_path), 3, [row(10, 3), row(20, 3)])
+    config = TrainConfig(recipe="paper", n=3)
+    lines = gate_lines(RunContents(RunFolder(tmp_path), config, [row(10, 3), row(20, 3)], []))
     assert [line.name for line in lines] == ["1 or more", "2 or more", "3 or more"]
+
+
+def test_counts_have_every_closing_and_every_gate_that_reopened():
+    decisions = [
+        DecisionRow(100, "close", 8, 0.9, "3 5"),
+        DecisionRow(160, "close", 6, 0.9, "1"),
+        DecisionRow(600, "reopen", 5, 1.4, "1"),
+        DecisionRow(700, "release", 6, 0.9, ""),
+        DecisionRow(900, "end", 6, 0.9, ""),
+    ]
+    assert open_counts(decisions, 8, 900) == ([0, 100, 160, 600, 700, 900, 900], [8, 6, 5, 6, 6, 6, 6])

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from narrows.errors import NarrowsError
-from narrows.report.following import Follower, Growing
-from narrows.runs import DecisionRow, MetricRow, RunFolder, parse_row
+from narrows._util.errors import NarrowsError
+from narrows.report.live.follow import Follower, Growing, pace
+from narrows.runs.folder import RunFolder
+from narrows.runs.records import DecisionRow, MetricRow
 from narrows.training.config import TrainConfig, to_dict
 
 
@@ -21,7 +22,7 @@ def test_every_way_to_cut_a_file_into_pieces_gives_the_same_rows(folder):
         folder.append_row(row(step))
     content = folder.metrics.read_bytes()
     folder.metrics.write_bytes(b"")
-    growing = Growing(folder.metrics, parse_row)
+    growing = Growing(folder.metrics, MetricRow.parse)
     for end in range(len(content) + 1):
         with folder.metrics.open("ab") as file:
             file.write(content[max(0, end - 1) : end])
@@ -30,9 +31,9 @@ def test_every_way_to_cut_a_file_into_pieces_gives_the_same_rows(folder):
 
 
 def test_before_the_first_row_there_are_none(folder):
-    sight = Follower(folder.path).look()
-    assert (sight.rows, sight.decisions, sight.ended, sight.pace()) == ([], [], False, None)
-    assert (sight.n, sight.tau) == (4, 3.0)
+    snapshot = Follower(folder.path).look()
+    assert (snapshot.rows, snapshot.run.decisions, snapshot.ended, pace(snapshot.rows)) == ([], [], False, "")
+    assert (snapshot.run.n, snapshot.run.tau) == (4, 3.0)
 
 
 def test_a_resumed_run_is_read_from_the_start(folder):
@@ -56,21 +57,21 @@ def test_a_damaged_line_is_named(folder):
         Follower(folder.path).look()
 
 
-def test_no_run_no_following(tmp_path):
-    with pytest.raises(NarrowsError, match="is no run folder"):
+def test_a_folder_without_a_run_cannot_be_followed(tmp_path):
+    with pytest.raises(NarrowsError, match="is not a run folder"):
         Follower(tmp_path)
 
 
 def test_pace_and_patience_come_from_the_rows(folder):
     for step in range(10, 400, 10):
         folder.append_row(row(step, seconds=2.0 * step))
-    sight = Follower(folder.path).look()
-    assert sight.pace() == 0.5
-    assert sight.patience(30.0) == 100.0  # a row every 20 s
-    assert sight.patience(300.0) == 300.0
+    snapshot = Follower(folder.path).look()
+    assert pace(snapshot.rows) == ", 0.5 batches/s"
+    assert snapshot.patience(30.0) == 100.0  # a row every 20 s
+    assert snapshot.patience(300.0) == 300.0
 
 
-def test_news_are_what_the_run_wrote_last(folder):
+def test_news_is_the_time_of_the_last_write(folder):
     folder.append_row(row(10))
     for path in (folder.config, folder.metrics, folder.checkpoints):
         os.utime(path, (1_000, 1_000))
@@ -78,10 +79,10 @@ def test_news_are_what_the_run_wrote_last(folder):
     assert follower.look().news == 1_000
     folder.append_decision(DecisionRow(10, "close", 4, 0.9, "2"))
     os.utime(folder.decisions, (2_000, 2_000))
-    sight = follower.look()
-    assert sight.news == 2_000
-    assert sight.age() > 1e9
-    assert dataclasses.replace(sight, news=1e12).age() == 0.0  # a clock that is ahead
+    snapshot = follower.look()
+    assert snapshot.news == 2_000
+    assert snapshot.age() > 1e9
+    assert dataclasses.replace(snapshot, news=1e12).age() == 0.0  # a clock that is ahead
 
 
 def test_looking_changes_nothing(folder):
@@ -92,39 +93,43 @@ def test_looking_changes_nothing(folder):
     assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
 
 
-def test_of_a_front_the_run_at_work_is_followed(tmp_path):
-    from narrows.fronts import FrontFolder, whole
+def test_of_a_front_the_run_that_trains_is_followed(tmp_path):
+    from narrows.runs.front import FrontFolder, outermost
 
     front = FrontFolder(tmp_path / "f")
     front.path.mkdir()
     front.about.write_text('{"taus": [3, 4], "config": {}}')
     follower = Follower(front.path)
-    sight = follower.look()
-    assert (sight.part, sight.config, sight.rows) == ("tau 3, 1 of 2", None, [])
+    snapshot = follower.look()
+    assert (snapshot.part, snapshot.run, snapshot.rows) == ("tau 3, 1 of 2", None, [])
     for tau in (3, 4):
         level = front.level(tau)
-        level.create()
+        level.checkpoints.mkdir(parents=True)
         level.write_config(to_dict(TrainConfig(tau=float(tau), n=4)))
         level.append_row(row(10 * tau))
-        assert whole(level) == front.path
-        sight = follower.look()
-        assert (sight.part, sight.tau, [r.step for r in sight.rows]) == (f"tau {tau}, {tau - 2} of 2", tau, [10 * tau])
-        assert not sight.ended
+        assert outermost(level) == front.path
+        snapshot = follower.look()
+        assert (snapshot.part, snapshot.run.tau, [r.step for r in snapshot.rows]) == (
+            f"tau {tau}, {tau - 2} of 2",
+            tau,
+            [10 * tau],
+        )
+        assert not snapshot.ended
         level.result.write_text("{}")
     assert follower.look().ended
 
 
 def test_with_as_good_as_the_plain_run_comes_first(folder):
-    from narrows.fronts import whole
+    from narrows.runs.front import outermost
 
     plain = RunFolder(folder.plain)
-    plain.create()
+    plain.checkpoints.mkdir(parents=True)
     plain.write_config(to_dict(TrainConfig(recipe="plain", n=7)))
     plain.append_row(row(10))
-    assert whole(plain) == whole(folder) == folder.path
+    assert outermost(plain) == outermost(folder) == folder.path
     follower = Follower(folder.path)
-    sight = follower.look()
-    assert (sight.part, sight.n, len(sight.rows)) == ("the plain VAE first", 7, 1)
+    snapshot = follower.look()
+    assert (snapshot.part, snapshot.run.n, len(snapshot.rows)) == ("the plain VAE first", 7, 1)
     plain.result.write_text("{}")
-    sight = follower.look()
-    assert (sight.part, sight.n, sight.rows, sight.ended) == ("", 4, [], False)
+    snapshot = follower.look()
+    assert (snapshot.part, snapshot.run.n, snapshot.rows, snapshot.ended) == ("", 4, [], False)

@@ -1,4 +1,4 @@
-"""Runs that are looked at while they train: in their own terminal, from another one, in a pipe, and after a kill."""
+"""Runs that are watched while they train: in their own terminal, from another one, in a pipe, and after a kill."""
 
 import contextlib
 import fcntl
@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from commands import command, run, small
 from narrows.cli import main
-from narrows.runs import MetricRow, RunFolder
-
-from .conftest import command, run, small
+from narrows.runs.folder import RunFolder
+from narrows.runs.records import MetricRow
 
 FAST = small(recipe="fast", n=6, log_every=5)
 PATIENCE = 240.0
@@ -119,8 +119,8 @@ def test_train_live_shows_the_curves_and_leaves_the_report(images, tmp_path):
         "τ = 60",
         "Open gates",
         "batches/s",
-        "the last phase begins",
-        "training is done",
+        "began the last phase",
+        "ended training",
     ):
         assert fact in text
     assert any(0x2800 < ord(character) <= 0x28FF for character in text)
@@ -131,19 +131,19 @@ def test_train_live_shows_the_curves_and_leaves_the_report(images, tmp_path):
 
 
 def test_curves_that_cannot_be_drawn_are_one_warning(tmp_path, capsys):
-    from narrows.report.live import CurvesDisplay
+    from narrows.report.live.display import terminal_display
     from narrows.training.config import TrainConfig, to_dict
+    from narrows.training.listeners import RunStart
 
     folder = RunFolder(tmp_path / "r")
-    folder.create()
+    folder.checkpoints.mkdir(parents=True)
     folder.write_config(to_dict(TrainConfig(tau=1.0, n=4)))
     folder.metrics.write_text("step\nthis is no row\n")
-    display = CurvesDisplay()
-    display.folder = folder
-    display.begin(TrainConfig(tau=1.0, n=4), [], 0)
+    display = terminal_display(live=True)
+    display.begin(RunStart(TrainConfig(tau=1.0, n=4), folder, [], 0))
     display.row(MetricRow(10, 2.5, 4.0, 4, 1.5, 0.25, 4.0, 6.5, 1.0, 2.25))
     display.end()
-    assert capsys.readouterr().err.count("narrows: warning: the curves are left out from now on (") == 1
+    assert capsys.readouterr().err.count("narrows: warning: training goes on without the curves (") == 1
 
 
 def test_live_changes_nothing_about_the_model(images, ended, tmp_path):
@@ -152,7 +152,7 @@ def test_live_changes_nothing_about_the_model(images, ended, tmp_path):
     assert (tmp_path / "r" / "model.safetensors").read_bytes() == (ended / "model.safetensors").read_bytes()
 
 
-def test_a_stopped_run_has_a_page_that_does_not_load_itself(images, tmp_path):
+def test_a_stopped_run_has_a_page_that_does_not_reload_itself(images, tmp_path):
     out = tmp_path / "r"
     page = RunFolder(out).report
     with training(images, out, "--live") as process:
@@ -164,7 +164,7 @@ def test_a_stopped_run_has_a_page_that_does_not_load_itself(images, tmp_path):
     assert "This run has not ended" in text
 
 
-def test_watch_says_when_a_run_was_killed(images, tmp_path):
+def test_watch_says_that_a_killed_run_has_no_news(images, tmp_path):
     out = tmp_path / "r"
     with training(images, out) as process, terminal("watch", out, "--every", 0.1, "--silence", 1.5) as watching:
         watching.read_until(lambda text: "Tolerance hits" in text and "batches/s" in text)
@@ -172,7 +172,9 @@ def test_watch_says_when_a_run_was_killed(images, tmp_path):
         watching.read_until(lambda text: max(map(as_number, re.findall(r"batch ([\d,]+) of", text))) > last)
         process.kill()
         process.wait()
-        told = re.compile(rf"no news for \d+ s; if it was stopped: narrows resume {re.escape(str(out))}")
+        told = re.compile(
+            rf"no news for \d+ s; if it was stopped, continue it with `narrows resume {re.escape(str(out))}`"
+        )
         watching.read_until(lambda text: told.search(" ".join(text.split())) is not None)
         assert watching.process.poll() is None
         os.kill(watching.process.pid, signal.SIGINT)
@@ -238,10 +240,10 @@ def test_watch_a_front_to_its_end(images, tmp_path):
     assert done.stdout.endswith(run("show", out).stdout)
 
 
-def test_what_is_no_run_is_answered_in_one_line(tmp_path, ended):
+def test_a_folder_without_a_run_gets_one_line(tmp_path, ended):
     for words, expected in (
-        (["watch", tmp_path / "missing"], "missing is no run folder: it has no readable config.json"),
-        (["watch", tmp_path], "is no run folder"),
+        (["watch", tmp_path / "missing"], "missing is not a run folder: it has no readable config.json"),
+        (["watch", tmp_path], "is not a run folder"),
         (["watch", ended, "--every", 0], "--every must be a number of seconds from 0.01 to 1,000,000; it is 0"),
         (["watch", ended, "--silence", "nan"], "--silence must be a number of seconds"),
         (["watch"], "run"),

@@ -1,13 +1,16 @@
-"""The page of a run at work: what it costs, when it loads itself again, and that its faults are only a warning."""
+"""The page of a run that trains: what it costs, when it reloads itself, and that its failure is only a warning."""
 
 import math
 import re
 
-from narrows.report import live_page
-from narrows.report.following import Follower
-from narrows.report.live_page import Budget, PageDisplay, drop_live, page
-from narrows.runs import MetricRow, RunFolder
+from narrows.report.live import display as live_display
+from narrows.report.live.display import Budget, Following
+from narrows.report.live.follow import Follower
+from narrows.report.live.page import EVERY, LivePage, drop_live, page
+from narrows.runs.folder import RunFolder
+from narrows.runs.records import MetricRow
 from narrows.training.config import TrainConfig
+from narrows.training.listeners import RunStart
 
 
 def add(folder: RunFolder, step: int) -> MetricRow:
@@ -26,23 +29,22 @@ class Clock:
 
 def test_at_most_its_share_of_the_time_is_spent(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(live_page.time, "monotonic", clock)
+    monkeypatch.setattr(live_display.time, "monotonic", clock)
     budget, spent = Budget(every=5.0, share=0.02), 0.0
     while clock.now < 5_000:
-        if budget.due():
+        if budget.is_due():
             cost = 0.01 if clock.now < 1_000 else 3.0
             with budget.spend():
                 clock.now += cost
             spent += cost
         clock.now += 0.1
     assert 0.015 * 4_000 < spent < 0.02 * 4_000 + 200 * 0.01 + 3.0
-    assert not budget.due()
+    assert not budget.is_due()
 
 
-def test_a_page_at_work_loads_itself_again_and_a_stopped_one_does_not(folder):
-    display = PageDisplay(Budget(every=0.0, share=math.inf))
-    display.folder = folder
-    display.begin(TrainConfig(), [], 0)
+def test_the_page_of_a_training_run_reloads_itself_and_a_stopped_one_does_not(folder):
+    display = Following(LivePage(), Budget(every=0.0, share=math.inf))
+    display.begin(RunStart(TrainConfig(), folder, [], 0))
     first = folder.report.read_text()
     assert 'data-refresh="5.000"' in first
     assert "location.reload" in first
@@ -61,35 +63,34 @@ def test_a_page_at_work_loads_itself_again_and_a_stopped_one_does_not(folder):
     assert "batch 20" in stopped
 
 
-def test_it_is_told_once_where_the_page_is(folder, capsys):
-    display = PageDisplay()
-    display.folder = folder
-    display.begin(TrainConfig(), [], 0)
-    display.begin(TrainConfig(), [], 10)
+def test_the_path_of_the_page_is_printed_once(folder, capsys):
+    display = Following(LivePage(), Budget(EVERY))
+    display.begin(RunStart(TrainConfig(), folder, [], 0))
+    display.begin(RunStart(TrainConfig(), folder, [], 10))
     assert capsys.readouterr().out == f"live page: {folder.report}\n"
 
 
-def test_a_fault_is_one_warning(folder, capsys):
-    display = PageDisplay(Budget(every=0.0, share=math.inf))
-    display.folder = folder
-    display.begin(TrainConfig(), [], 0)
+def test_a_failure_is_one_warning(folder, capsys):
+    display = Following(LivePage(), Budget(every=0.0, share=math.inf))
+    display.begin(RunStart(TrainConfig(), folder, [], 0))
     capsys.readouterr()
     folder.report.unlink()
     folder.report.mkdir()  # where no file can be put
     for step in (10, 20):
         display.row(add(folder, step))
     display.end()
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert re.fullmatch(r"narrows: warning: the live page is left out from now on \(\w+: [^\n]*\)\n", told.err)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert re.fullmatch(r"narrows: warning: training goes on without the live page \(\w+: [^\n]*\)\n", printed.err)
     assert not list(folder.path.glob(".report*"))
 
 
-def test_only_a_page_that_loads_itself_is_dropped(folder):
-    folder.report.write_text(page(Follower(folder.path).look(), live=False))
+def test_only_a_page_that_reloads_itself_is_dropped(folder):
+    snapshot = Follower(folder.path).look()
+    folder.report.write_text(page(snapshot, snapshot.run, live=False).html())
     drop_live(folder.report)
     assert folder.report.exists()
-    folder.report.write_text(page(Follower(folder.path).look(), live=True))
+    folder.report.write_text(page(snapshot, snapshot.run, live=True).html())
     drop_live(folder.report)
     assert not folder.report.exists()
     drop_live(folder.report)

@@ -1,0 +1,90 @@
+"""Charts have the rows' numbers: nothing that shows is thinned away, every input is in a bar."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from narrows.inference.inspect import Traversal
+from narrows.report.contents import RunContents
+from narrows.report.figures import charts
+from narrows.runs.folder import RunFolder
+from narrows.runs.records import MetricRow
+from narrows.training.config import TrainConfig
+
+
+def rows(count: int) -> list[MetricRow]:
+    return [
+        MetricRow(50 * i, 60 / i, 10 - i / count, 10, 2.0 / i, i / (2 * count), 1.0, 1.0, float(i))
+        for i in range(1, count + 1)
+    ]
+
+
+def test_few_rows_are_all_there_and_of_many_the_extremes():
+    assert charts.thin(rows(40)) == rows(40)
+    many = rows(5_000)
+    many[2_345] = dataclasses.replace(many[2_345], error=1e6)
+    many[4_001] = dataclasses.replace(many[4_001], hits=0.0)
+    thinned = charts.thin(many)
+    assert len(thinned) <= charts.MOST_ROWS + 2
+    assert [row.step for row in thinned] == sorted({row.step for row in thinned})
+    assert {many[0].step, many[2_345].step, many[4_001].step, many[-1].step} <= {row.step for row in thinned}
+
+
+def run(recipe: str, made: list[MetricRow]) -> RunContents:
+    return RunContents(RunFolder("runs/a"), TrainConfig(recipe=recipe, tau=20.0, n=10), made, [])
+
+
+def test_a_runs_four_charts_have_its_rows_and_tau():
+    drawn = charts.run_charts(run("paper", rows(40)))
+    assert [chart.title for chart in drawn] == ["Error per input", "Open gates", "Multiplier λ′", "Tolerance hits"]
+    for chart, name in zip(drawn, ("error", "gate_sum", "multiplier", "hits"), strict=True):
+        assert chart.series[0].y == [getattr(row, name) for row in rows(40)]
+        assert chart.group == "batches"
+    assert drawn[0].rules[0].at == 20.0
+    assert drawn[2].y.log
+
+
+def test_gates_that_are_not_sampled_have_no_probabilities_even_before_the_first_closes():
+    """The recipe decides, not the numbers: these rows have none of the held-out errors that the fast recipe writes."""
+    gates = charts.run_charts(run("fast", rows(40)))[1]
+    assert [(one.name, one.y) for one in gates.series] == [("open gates", [10, 10])]
+
+
+def test_compared_runs_have_the_error_that_their_recipe_is_about():
+    drawn = charts.comparison_charts([("a", run("fast", rows(40))), ("b", run("paper", rows(30)))])
+    assert [math.isnan(series.y[0]) for series in drawn[0].series] == [True, False]
+    assert [series.name for series in drawn[3].series] == ["a", "b"]
+    assert charts.comparison_charts([("a", run("fast", []))]) == []
+
+
+@pytest.mark.parametrize("tau", [None, 0.4, 7.0, 31.0])
+def test_every_input_is_in_one_bar_and_tau_is_between_bars(tau):
+    errors = np.random.default_rng(0).gamma(3.0, 4.0, 777)
+    chart = charts.error_histogram(errors, tau)
+    assert sum(chart.counts) == 777
+    assert len(chart.edges) == len(chart.counts) + 1
+    if tau is not None:
+        assert min(abs(edge - tau) for edge in chart.edges) < 1e-9 * tau
+        below = sum(n for n, edge in zip(chart.counts, chart.edges, strict=False) if edge < tau * (1 - 1e-9))
+        assert below == (errors < tau).sum()
+
+
+def test_a_set_without_any_error_has_a_histogram():
+    assert sum(charts.error_histogram(np.zeros(5), None).counts) == 5
+
+
+def test_named_columns_are_drawn_against_the_code_those_that_move_most_first():
+    positions = np.linspace(-2, 2, 9)
+    decoded = np.stack([positions, 50 * positions, 0 * positions + 3], axis=1)
+    chart = charts.traversal_chart(Traversal(0, positions, decoded), ["a", "b", "c"], np.array([1.0, 1_000.0, 1.0]))
+    assert [one.name for one in chart.series] == ["a", "b", "c"]  # in their units a moves by 4, b by 0.2
+    assert chart.series[0].y == pytest.approx(positions)
+    assert math.isclose(chart.x.max, 2)
+
+
+def test_values_without_names_are_drawn_as_profiles():
+    chart = charts.traversal_chart(Traversal(3, np.linspace(0, 1, 9), np.arange(9 * 20.0).reshape(9, 20)), [], 1.0)
+    assert [one.name for one in chart.series] == ["code 0", "code 0.5", "code 1"]
+    assert chart.series[2].y == list(np.arange(160.0, 180.0))
