@@ -1,11 +1,11 @@
-"""What the data cost: the loader beside a training step, beside torch's DataLoader, and the memory of whole runs.
+"""Speed and memory of the data: the loader against a training step and torch's DataLoader, and the memory of runs.
 
     python benchmarks/data.py [FOLDER]
 
-Everything is measured in one process, interleaved, so that a busy machine disturbs all alike: a batch of 64 from our
-loader, the same batch from torch's DataLoader over a per-item Dataset of the same array, and a training step (width
-32) on it. Then runs of 200 batches on all of dSprites and of Shapes3D, each as a process of its own, with their peak
-resident memory (as Linux tells it); Shapes3D also as one mapped file of 5.9 GB, written into FOLDER (by default a
+Everything is measured in one process, interleaved, so that a busy machine disturbs all measurements alike: a batch of
+64 from our loader, the same batch from torch's DataLoader over a per-item Dataset of the same array, and a training
+step (width 32) on it. Then come runs of 200 batches on all of dSprites and Shapes3D, one process each, with the peak
+resident memory that Linux reports; Shapes3D also as one mapped file of 5.9 GB, written to FOLDER (by default a
 temporary one).
 """
 
@@ -23,18 +23,21 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from narrows.algorithm import Narrowing, draw_noise, make_optimiser
-from narrows.allocator import keep_memory
+from narrows._util.allocator import keep_memory
 from narrows.constraint import Geco
 from narrows.data import Batches, Examples, load
-from narrows.model import gated_vae
+from narrows.data.cache import write_array
+from narrows.data.examples import in_batches
+from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
+from narrows.recipes.base import make_optimiser
+from narrows.recipes.paper import Narrowing, draw_noise
 
 BATCH, ROUNDS, PER_ROUND = 64, 15, 10
 
 
 class PerItem(Dataset[Tensor]):
-    """The usual way: one example at a time from the same store, collated by the DataLoader."""
+    """A usual torch dataset: one example at a time from the same store, collated by the DataLoader."""
 
     def __init__(self, examples: Examples) -> None:
         self.examples = examples
@@ -47,13 +50,13 @@ class PerItem(Dataset[Tensor]):
 
 
 def endless(loader: "DataLoader[Tensor]") -> Iterator[Tensor]:
-    """Go through the loader again and again."""
+    """Repeat the loader without end."""
     while True:
         yield from loader
 
 
 def make_step(shape: tuple[int, ...]) -> Callable[[Tensor], None]:
-    """Return one training step with settled gates."""
+    """Return a function that does one training step, with gates that are decided."""
     torch.manual_seed(0)
     narrowing = Narrowing(gated_vae(NetworkConfig("conv", shape, n=10)), Geco(20.0))
     with torch.no_grad():
@@ -71,7 +74,7 @@ def make_step(shape: tuple[int, ...]) -> Callable[[Tensor], None]:
 
 
 def timed(call: Callable[[], object]) -> float:
-    """Return the mean time of a call over some, in milliseconds."""
+    """Return the mean time of PER_ROUND calls, in milliseconds."""
     start = time.perf_counter()
     for _ in range(PER_ROUND):
         call()
@@ -79,7 +82,7 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def compare(name: str, examples: Examples) -> dict[str, float]:
-    """Time the loader, torch's loader and a step, interleaved; return medians."""
+    """Return the median times of the loader, torch's loader and a step, interleaved."""
     batches = Batches(np.arange(len(examples)), BATCH, seed=0)
     items = PerItem(examples)
     plain = endless(DataLoader(items, BATCH, shuffle=True, drop_last=True))
@@ -119,7 +122,7 @@ def compare(name: str, examples: Examples) -> dict[str, float]:
 
 PEAK = """
 import sys
-from narrows.allocator import keep_memory
+from narrows._util.allocator import keep_memory
 from narrows.cli import main
 keep_memory()
 code = main(sys.argv[1:])
@@ -130,7 +133,7 @@ sys.exit(code)
 
 
 def peak_memory(*arguments: str) -> float:
-    """Run `narrows train` for 200 batches in a process of its own; return its peak resident memory in megabytes."""
+    """Return the peak resident memory, in megabytes, of `narrows train` for 200 batches in another process."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["train", *arguments, "--tau", "30", "--steps", "200", "--eval-every", "100"]
         command += ["--out", str(Path(folder) / "run")]
@@ -139,23 +142,21 @@ def peak_memory(*arguments: str) -> float:
 
 
 def write_all(examples: Examples, path: Path) -> None:
-    """Write every image of a set into one .npy file, as an official file would be kept."""
+    """Write every image of a set to one .npy file, as an official file would be cached."""
     channels, height, width = examples.shape
+    batches = in_batches(examples, np.arange(len(examples)), rows=2000)
+    chunks = (x.permute(0, 2, 3, 1).mul(255).round().to(torch.uint8).numpy() for _, x in batches)
     with path.open("wb") as file:
-        header = {"descr": "|u1", "fortran_order": False, "shape": (len(examples), height, width, channels)}
-        np.lib.format.write_array_header_1_0(file, header)
-        for start in range(0, len(examples), 2000):
-            x = examples.batch(np.arange(start, min(start + 2000, len(examples))))
-            file.write(x.permute(0, 2, 3, 1).mul(255).round().to(torch.uint8).numpy().tobytes())
+        write_array(file, (height, width, channels), np.dtype(np.uint8), chunks)
 
 
 def main() -> None:
     """Print the tables, and the same as JSON in the last line."""
     keep_memory()
     results: dict[str, object] = {"threads": torch.get_num_threads(), "torch": torch.__version__}
-    sprites, shapes = load("dsprites", origin="drawn"), load("shapes3d", origin="drawn")
+    sprites, shapes = load("dsprites", source="drawn"), load("shapes3d", source="drawn")
     results["dsprites"] = compare("dsprites, drawn (packed bits, mapped)", sprites.examples)
-    results["shapes3d"] = compare("shapes3d, drawn (coloured when asked for)", shapes.examples)
+    results["shapes3d"] = compare("shapes3d, drawn (coloured per batch)", shapes.examples)
     with tempfile.TemporaryDirectory(dir=sys.argv[1] if sys.argv[1:] else None) as folder:
         path = Path(folder) / "shapes3d.npy"
         write_all(shapes.examples, path)
@@ -165,7 +166,7 @@ def main() -> None:
             "shapes3d": peak_memory("shapes3d", "--source", "drawn"),
             "shapes3d mapped": peak_memory(str(path)),
         }
-    print("\npeak resident memory of `narrows train` (width 32, 200 batches, two looks at the validation split):")
+    print("\npeak resident memory of `narrows train` (width 32, 200 batches, two passes over the validation split):")
     for name, megabytes in memory.items():
         print(f"    {name:28} {megabytes:8.0f} MB")
     results["peak MB"] = memory

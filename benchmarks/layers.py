@@ -1,4 +1,4 @@
-"""Every convolution of the 64x64x1 networks alone, forward and backward, as a share of the sgemm rate.
+"""Every convolution of the 64x64x1 networks alone, forward and backward, as a fraction of the sgemm rate.
 
 python benchmarks/layers.py
 """
@@ -10,28 +10,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from narrows.allocator import keep_memory
-from narrows.networks import ConvDecoder, ConvEncoder, NetworkConfig
-from narrows.upsampling import UpsampleConv
+from narrows._util.allocator import keep_memory
+from narrows.networks import NetworkConfig
+from narrows.networks.conv import ConvDecoder, ConvEncoder
+from narrows.networks.upsampling import UpsampleConv
 
 BATCH, TRIES = 64, 20
 
 
 class Transposed(nn.Module):
-    """An upsampling convolution as the library's transposed convolution."""
+    """An upsampling convolution as PyTorch's transposed convolution."""
 
     def __init__(self, conv: UpsampleConv) -> None:
         super().__init__()
         self.conv = conv
 
     def forward(self, x: Tensor) -> Tensor:
-        """Do as the layer does on other devices."""
+        """Compute what the layer computes on other devices."""
         conv = self.conv
         return F.conv_transpose2d(x, conv._transposed(), conv.bias, stride=conv.factors, padding=1)
 
 
 def milliseconds(call: Callable[[], object]) -> float:
-    """Return a low quantile of some tries."""
+    """Return the lower quartile of several tries."""
     times = []
     for _ in range(TRIES + 2):
         start = time.perf_counter()
@@ -41,7 +42,7 @@ def milliseconds(call: Callable[[], object]) -> float:
 
 
 def measure(name: str, layer: nn.Module, x: Tensor, taps: int, gemm: float) -> None:
-    """Print a layer's time and share of sgemm; an output takes `taps` products for each input channel (transposed)."""
+    """Print a layer's time and fraction of sgemm; an output takes `taps` products per input channel (transposed)."""
     y = layer(x)
     gradient = torch.randn_like(y)
     forward = milliseconds(lambda: layer(x))
@@ -52,7 +53,7 @@ def measure(name: str, layer: nn.Module, x: Tensor, taps: int, gemm: float) -> N
 
 
 def main() -> None:
-    """Measure the encoder's and the decoder's layers, the latter also as the library's transposed convolutions."""
+    """Measure the layers of the encoder and of the decoder, the latter also as transposed convolutions."""
     keep_memory()
     torch.manual_seed(0)
     square = torch.rand(2048, 2048)

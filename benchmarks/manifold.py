@@ -11,7 +11,7 @@ from pathlib import Path
 
 from narrows.data.synthetic import curved_manifold
 from narrows.training.config import TrainConfig
-from narrows.training.entry import train
+from narrows.training.start import train
 
 
 def main(first: int, last: int) -> None:
@@ -21,7 +21,8 @@ def main(first: int, last: int) -> None:
         tau = 0.04 * float(x.var(axis=0).sum())
         config = TrainConfig(tau=tau, n=10, steps=12_000, width=16, seed=seed, threads=1, device="cpu", recipe="paper")
         with tempfile.TemporaryDirectory() as out:
-            result, folder = train(config, Path(out) / "run", x)
+            outcome = train(config, Path(out) / "run", x)
+            result, folder = outcome.result, outcome.folder
             reached = next((row.step for row in folder.read_rows() if row.open <= 3), None)
         share = result.heldout.high / tau
         print(

@@ -10,14 +10,14 @@ The run folder gets the four curves; docs/mnist-paper.png is a copy of them.
 import sys
 from pathlib import Path
 
-from narrows.allocator import keep_memory
-from narrows.data.sets import mnist
-from narrows.errors import NarrowsError
-from narrows.report.curves import draw_curves
-from narrows.report.live import make_display
-from narrows.report.words import answer
+from narrows._util.allocator import keep_memory
+from narrows._util.errors import NarrowsError
+from narrows.data.named import mnist
+from narrows.report.figures.figure_files import draw_curves
+from narrows.report.live.display import make_display
+from narrows.report.text import answer
 from narrows.training.config import TrainConfig
-from narrows.training.entry import train
+from narrows.training.start import train
 
 CONFIG = TrainConfig(n=32, tau=10.0, steps=15_000, constraint="plain", recipe="paper", device="cpu")
 
@@ -27,7 +27,8 @@ def main(arguments: list[str]) -> int:
     keep_memory()
     try:
         (folder,) = arguments
-        result, run = train(CONFIG, data=mnist.read(Path(folder)), display=make_display())
+        outcome = train(CONFIG, data=mnist.read(Path(folder)), listener=make_display())
+        result, run = outcome.result, outcome.folder
     except (ValueError, NarrowsError) as error:
         print(f"benchmarks/mnist.py: error: {error}", file=sys.stderr)
         return 2

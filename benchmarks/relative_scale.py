@@ -9,11 +9,12 @@ gates were open for good, and lambda' times scale at the end.
 
 import torch
 
-from narrows.algorithm import Narrowing, draw_noise, make_optimiser
 from narrows.constraint import Geco, GecoConfig
 from narrows.data.synthetic import curved_manifold
-from narrows.model import gated_vae
+from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
+from narrows.recipes.base import make_optimiser
+from narrows.recipes.paper import Narrowing, draw_noise
 
 STEPS, BATCH, N, D = 12_000, 64, 10, 3
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from narrows.data.sets.shapes3d import FACTORS, SIZES, Shapes3DExamples
-from narrows.data.sets.shapes3d import drawn as draw_all
+from narrows.data.named.shapes3d import FACTORS, SIZES, Shapes3DExamples, drawn as draw_all
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "tests/unit/data/sets/shapes3d_samples.npz"
@@ -51,7 +50,7 @@ def main() -> None:
     for i, top, bottom in zip(CHOSEN, axes[0], axes[-1], strict=True):
         scale, shape, orientation = factors[i, 3:]
         size, angle = FACTORS[3].values[scale], FACTORS[5].values[orientation]
-        top.set_title(f"{FACTORS[4].words[shape]}\nsize {size:.2f}\n{angle:+.0f} degrees", fontsize=8)
+        top.set_title(f"{FACTORS[4].value_names[shape]}\nsize {size:.2f}\n{angle:+.0f} degrees", fontsize=8)
         bottom.set_xlabel(f"{decibels[i]:.1f} dB", fontsize=8)
     figure.suptitle(
         f"Shapes3D, true and drawn: PSNR {decibels.mean():.1f} dB on average over {len(true)} images, "

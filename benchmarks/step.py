@@ -1,4 +1,4 @@
-"""How long a step takes, what the gates cost, and how that compares with the plain way of writing it.
+"""The time of a step, the cost of the gates, and a comparison with plain implementations.
 
     make bench          # or: python benchmarks/step.py [--json FILE] [--quick] [--only SHAPE] [--rounds N]
 
@@ -44,7 +44,7 @@ ROUNDS, ROUNDS_A_START = 12, 3
 
 @dataclass(frozen=True)
 class Subject:
-    """What one process measures."""
+    """The kind and size of step that one process measures."""
 
     kind: str
     shape: tuple[int, int, int] = (1, 64, 64)
@@ -66,16 +66,17 @@ def logits_of(kind: str, n: int) -> Any:
 
 
 def ours(subject: Subject) -> Callable[[], None]:
-    """Return our step, with gates that start every step where they started."""
+    """Return our step; the gates are reset before each step."""
     import torch
 
-    from narrows.algorithm import Narrowing, draw_noise, make_optimiser
     from narrows.constraint import Geco
     from narrows.data import ArrayExamples, Batches
-    from narrows.model import gated_vae
+    from narrows.model.vae import gated_vae
     from narrows.networks import NetworkConfig
+    from narrows.recipes.base import make_optimiser
+    from narrows.recipes.paper import Narrowing, draw_noise
 
-    examples = ArrayExamples(images_of(subject.shape), subject.shape, 1 / 255)
+    examples = ArrayExamples(images_of(subject.shape), 1 / 255)
     batches = Batches(np.arange(IMAGES), subject.batch, seed=0)
     narrowing = Narrowing(gated_vae(NetworkConfig("conv", subject.shape, subject.n)), Geco(20.0))
     narrowing.hit.fill_(True)
@@ -99,16 +100,16 @@ def ours(subject: Subject) -> Callable[[], None]:
 
 
 def fast(subject: Subject) -> Callable[[], None]:
-    """Return the fast recipe's step, with all that follows it; as many gates are open as in `settled`."""
+    """Return the fast recipe's step with `after_step`; as many gates are open as in `settled`."""
     import torch
 
-    from narrows.algorithm import make_optimiser
     from narrows.data import ArrayExamples, Batches
-    from narrows.fast import Fast
-    from narrows.model import gated_vae
+    from narrows.model.vae import gated_vae
     from narrows.networks import NetworkConfig
+    from narrows.recipes.base import make_optimiser
+    from narrows.recipes.fast import Fast
 
-    examples = ArrayExamples(images_of(subject.shape), subject.shape, 1 / 255)
+    examples = ArrayExamples(images_of(subject.shape), 1 / 255)
     batches = Batches(np.arange(IMAGES), subject.batch, seed=0)
     model = gated_vae(NetworkConfig("conv", subject.shape, subject.n))
     model.gates.close(range(1, subject.n, 2))
@@ -136,13 +137,14 @@ def plain(subject: Subject) -> Callable[[], None]:
     import torch
 
     from narrows.data import ArrayExamples, Batches
-    from narrows.model import VAE, standard_normal
+    from narrows.model.vae import VAE, standard_normal
     from narrows.networks import NetworkConfig, build
     from narrows.objective import kl_elements, squared_error
 
-    examples = ArrayExamples(images_of(subject.shape), subject.shape, 1 / 255)
+    examples = ArrayExamples(images_of(subject.shape), 1 / 255)
     batches = Batches(np.arange(IMAGES), subject.batch, seed=0)
-    model = VAE(*build(NetworkConfig("conv", subject.shape, subject.n)))
+    encoder, decoder, scaling = build(NetworkConfig("conv", subject.shape, subject.n))
+    model = VAE(encoder, decoder, subject.n, scaling=scaling)
     if subject.kind == "compiled":
         model.encoder.compile()
         model.decoder.compile()
@@ -184,7 +186,7 @@ def make_run(subject: Subject) -> Callable[[int], None]:
     torch.manual_seed(0)
     makers = {"fast": fast, "plain": plain, "compiled": plain, "settled": ours, "fresh": ours, "bfloat16": ours}
     if subject.kind in makers:
-        from narrows.allocator import keep_memory
+        from narrows._util.allocator import keep_memory
 
         keep_memory()
         step = makers[subject.kind](subject)
@@ -213,12 +215,12 @@ def make_run(subject: Subject) -> Callable[[int], None]:
 
 
 def count_multiply_adds(shape: tuple[int, int, int]) -> dict[str, int]:
-    """Count those of one plain step, forward and backward, each upsampling convolution in either of its forms."""
+    """Count the multiply-adds of one plain step, forward and backward, with both forms of the upsampling layers."""
     import torch
     from torch import nn
 
     from narrows.networks import NetworkConfig, build
-    from narrows.upsampling import UpsampleConv
+    from narrows.networks.upsampling import UpsampleConv
 
     counts = {"transposed": 0, "products": 0}
     encoder, decoder, _ = build(NetworkConfig("conv", shape, N))
@@ -241,7 +243,7 @@ def count_multiply_adds(shape: tuple[int, int, int]) -> dict[str, int]:
 
 
 def work(subject: Subject, pipe: Connection) -> None:
-    """A subject's process: build, then run as many steps as asked for and tell the time."""
+    """Build a subject in its process, then run as many steps as asked for and send back the time."""
     run = make_run(subject)
     while steps := pipe.recv():
         start = time.perf_counter()
@@ -250,7 +252,7 @@ def work(subject: Subject, pipe: Connection) -> None:
 
 
 def measure(subjects: dict[str, Subject], rounds: int, steps: int) -> dict[str, list[float]]:
-    """Return the seconds a step of every subject, one a round, measured in turn."""
+    """Return the seconds per step of every subject, one number per round, measured in turn."""
     times: dict[str, list[float]] = {name: [] for name in subjects}
     for begin in range(0, rounds, ROUNDS_A_START):
         pipes, processes = start(subjects, steps)
@@ -287,7 +289,7 @@ def ratio(top: list[float], bottom: list[float]) -> dict[str, float]:
 
 
 def shown(r: dict[str, float]) -> str:
-    """A ratio as text."""
+    """Format a ratio with its range."""
     return f"{r['median']:.2f} ({r['low']:.2f} to {r['high']:.2f})"
 
 
@@ -335,7 +337,7 @@ def sizes(rounds: int, steps: int) -> dict[str, Any]:
 
 
 def beyond(rounds: int, steps: int) -> dict[str, Any]:
-    """Measure what else could be faster: bfloat16, and torch.compile of a plain VAE's encoder and decoder."""
+    """Measure two possible speedups: bfloat16, and torch.compile of a plain VAE's encoder and decoder."""
     results: dict[str, Any] = {}
     print("\n### Beyond, batch 64\n\n| | bfloat16 / settled | compiled / plain |\n|---|---|---|")
     for label in ("64x64x1", "28x28x1"):

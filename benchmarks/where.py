@@ -1,4 +1,4 @@
-"""Where the time of a step goes, by kind of operation (torch.profiler), with settled gates.
+"""The time of a step by kind of operation (torch.profiler), with settled gates.
 
 python benchmarks/where.py
 """
@@ -26,8 +26,8 @@ STEPS = 30
 
 
 def main() -> None:
-    """Profile some steps of each shape and print shares of the time."""
-    from narrows.allocator import keep_memory
+    """Profile some steps of each shape and print fractions of the time."""
+    from narrows._util.allocator import keep_memory
 
     keep_memory()
     from torch.profiler import ProfilerActivity, profile

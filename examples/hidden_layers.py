@@ -1,19 +1,19 @@
-"""Gates inside a network: how many hidden units does a regression need?
+"""Gates on hidden layers: how many hidden units does a regression need?
 
-A teacher with six hidden units draws the targets; the student starts with 32 + 32 units in two gated layers and closes
-as many as the bound on its error allows, then is cut down for good. Run it with
+A teacher network with six hidden units makes the targets. The student starts with 32 + 32 units in two gated layers,
+closes as many as the bound on its error allows, and then loses them for good. Run it with
 
-    python examples/inner_layers.py
+    python examples/hidden_layers.py
 """
 
 import torch
 from torch import nn
 
-from narrows import Geco, GecoConfig, InnerNarrowing, gate, narrow
+from narrows import Geco, GecoConfig, HiddenNarrowing, gate, narrow
 
 
 def squared(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """One number an example."""
+    """Return the squared error of each example, (batch,)."""
     return (network(x) - y).square().sum(1)
 
 
@@ -24,8 +24,8 @@ def main(steps: int = 6_000, tau: float = 0.05) -> tuple[nn.Module, float]:
     for p in teacher.parameters():
         p.mul_(2.0)
     student = nn.Sequential(gate(nn.Linear(4, 32)), nn.Tanh(), gate(nn.Linear(32, 32)), nn.Tanh(), nn.Linear(32, 3))
-    bound = Geco(tau, GecoConfig(relative_scale=1.0, highest=100.0))  # relative: whatever the unit of the error
-    objective = InnerNarrowing(student, bound, error=squared)
+    bound = Geco(tau, GecoConfig(relative_scale=1.0, highest=100.0))  # relative: the unit of the error does not matter
+    objective = HiddenNarrowing(student, bound, error=squared)
     descend = torch.optim.Adam(student.parameters(), lr=3e-3, fused=True)
     ascend = torch.optim.Adam(bound.parameters(), lr=3e-3, maximize=True)
     generator = torch.Generator().manual_seed(0)

@@ -1,6 +1,6 @@
-"""Your own encoder and decoder, your own loop: the gates and the constraint as plain PyTorch modules.
+"""Your own networks, loss and loop: the gates and the constraint as plain PyTorch modules.
 
-The data lie on a plane (two dimensions) in R^10; the model starts with six and ends with two. Run it with
+The data lie on a plane in R^10; the model starts with six dimensions and ends with two. Run it with
 
     python examples/own_loop.py
 """
@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from narrows import Geco, L0Gates
-from narrows.gates import draw_uniform
+from narrows.gates.l0 import draw_uniform
 from narrows.objective import gated_kl, kl_elements, squared_error
 
 
 def main(steps: int = 3_000, n: int = 6, tau: float = 0.2) -> list[int]:
-    """Train and return the dimensions that stayed open."""
+    """Train, and return the dimensions that stayed open."""
     torch.manual_seed(0)
     plane = torch.linalg.qr(torch.randn(10, 2))[0]
     encoder = nn.Sequential(nn.Linear(10, 32), nn.SiLU(), nn.Linear(32, 2 * n))

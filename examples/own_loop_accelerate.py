@@ -1,8 +1,8 @@
 """Your own networks and loop on several processes, with Hugging Face Accelerate.
 
-The problem of own_loop.py: data on a plane in R^10, six dimensions to start with, two at the end. Each process has its
-part of every batch; gradients are averaged by Accelerate, the constraint's moving average by the module itself, so the
-run is that of one process with the whole batch. Run it with
+The problem is that of own_loop.py: data on a plane in R^10, six dimensions at the start, two at the end. Each process
+has its part of every batch. Accelerate averages the gradients over all processes and the module averages the
+constraint, so the run is the same as with one process and the whole batch. Run it with
 
     torchrun --nproc_per_node 2 examples/own_loop_accelerate.py
 """
@@ -11,30 +11,30 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from narrows import Geco, Narrowing, Noise, OwnVAE, draw_noise, make_optimiser
-from narrows.processes import leave_group
+from narrows import GatedVAE, Geco, Narrowing, Noise, draw_noise, make_optimiser
+from narrows._util.processes import leave_group
 
 BATCH = 64
 
 
 def main(steps: int = 3_000, n: int = 6, tau: float = 0.2) -> list[int]:
-    """Train and return the dimensions that stayed open."""
+    """Train, and return the dimensions that stayed open."""
     accelerator = Accelerator(cpu=True)
     torch.manual_seed(0)
     plane = torch.linalg.qr(torch.randn(10, 2))[0]
     encoder = nn.Sequential(nn.Linear(10, 32), nn.SiLU(), nn.Linear(32, 2 * n))
     decoder = nn.Sequential(nn.Linear(n, 32), nn.SiLU(), nn.Linear(32, 10))
-    narrowing = Narrowing(OwnVAE(encoder, decoder, latent=n), Geco(tau), estimator="disarm")
+    narrowing = Narrowing(GatedVAE(encoder, decoder, latent=n), Geco(tau), estimator="disarm")
     wrapped, optimiser = accelerator.prepare(narrowing, make_optimiser(narrowing, learning_rate=2e-3))
-    generator = torch.Generator().manual_seed(0)  # the same on all: each takes its rows of the same batch and noise
+    generator = torch.Generator().manual_seed(0)  # the same on all: each process takes its rows of batch and noise
 
-    def own(rows: Tensor) -> Tensor:
+    def share(rows: Tensor) -> Tensor:
         return rows.chunk(accelerator.num_processes)[accelerator.process_index]
 
     for step in range(steps):
         x = torch.randn(BATCH, 2, generator=generator) @ plane.T
         noise = draw_noise(BATCH, n, generator)
-        loss, record = wrapped(own(x), Noise(own(noise.eps), own(noise.u)))
+        loss, record = wrapped(share(x), Noise(share(noise.eps), share(noise.u)))
         accelerator.backward(loss)
         optimiser.step()
         optimiser.zero_grad()

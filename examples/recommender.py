@@ -1,9 +1,9 @@
-"""A recommender: how many tastes do the users have? Sparse clicks, a multinomial likelihood as the bounded error.
+"""A recommender: how many tastes do the users have? Sparse clicks, with a multinomial likelihood as the bounded error.
 
 Every user has four tastes (numbers drawn from N(0, 1)) and clicks 60 times among 300 items, with probabilities that
-follow from the tastes: most items stay at 0. The error is the negative log-likelihood of a user's clicks, in nats; the
-promise, four fifths of the way from "everyone likes what is popular" to what the true tastes explain. The model starts
-with sixteen dimensions. Run it with
+follow from the tastes, so most items have no click. The error is the negative log-likelihood of a user's clicks, in
+nats. The promise is four fifths of the way from "everyone likes popular items" to what the true tastes explain. The
+model starts with sixteen dimensions. Run it with
 
     python examples/recommender.py
 """
@@ -12,13 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from narrows import Fast, OwnVAE
+from narrows import Fast, GatedVAE
 
 RANK, ITEMS, CLICKS, USERS, HELD = 4, 300, 60, 20_000, 2_000
 
 
 def draw_users(seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Return clicks, (users, items), and the probabilities they were drawn from."""
+    """Return clicks, (users, items), and the probabilities they were drawn from, in the same shape."""
     generator = torch.Generator().manual_seed(seed)
     tastes = torch.randn(USERS + 2 * HELD, RANK, generator=generator)
     items = torch.randn(RANK, ITEMS, generator=generator)
@@ -29,24 +29,24 @@ def draw_users(seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def surprise(clicks: Tensor, logits: Tensor) -> Tensor:
-    """Negative log-likelihood of each user's clicks: (users, items) twice -> (users,)."""
+    """Return the negative log-likelihood of each user's clicks, (users,); both inputs are (users, items)."""
     return -(clicks * F.log_softmax(logits, dim=1)).sum(1)
 
 
 class Encoder(nn.Module):
-    """Clicks -> means and log standard deviations."""
+    """An encoder from clicks to means and log standard deviations."""
 
     def __init__(self, n: int) -> None:
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(ITEMS, 128), nn.SiLU(), nn.Linear(128, 2 * n))
 
     def forward(self, clicks: Tensor) -> Tensor:
-        """Counts are squashed: the second click says less than the first."""
+        """Map (users, items) to (users, 2n); the logarithm makes a second click count less than the first."""
         return self.layers(torch.log1p(clicks))
 
 
 def main(n: int = 16) -> tuple[int, float, float]:
-    """Train until it ends by itself; return the number of dimensions, tau and the error on new users."""
+    """Train until the recipe ends; return the number of dimensions, tau and the error on new users."""
     torch.manual_seed(0)
     clicks, chances = draw_users()
     train, held, new = torch.split(clicks, [USERS, HELD, HELD])
@@ -55,7 +55,7 @@ def main(n: int = 16) -> tuple[int, float, float]:
     tau = popular - 0.8 * (popular - truth)
     print(f"{(new > 0).float().mean():.0%} of the items clicked; popularity {popular:.1f} nats, truth {truth:.1f}")
 
-    model = OwnVAE(Encoder(n), nn.Linear(n, ITEMS), latent=n)
+    model = GatedVAE(Encoder(n), nn.Linear(n, ITEMS), latent=n)
     generator = torch.Generator().manual_seed(0)
     fast = Fast(
         model,

@@ -1,7 +1,7 @@
-"""A latent map, as in convolutional VAEs: one gate a channel, the fast recipe in a loop of your own.
+"""A latent map, as in convolutional VAEs: one gate per channel, and the fast recipe in your own loop.
 
-The images are sums of three textures, each with a strength of its own at every place: a map of 4x4 places needs three
-channels. The model starts with eight. Run it with
+The images are sums of three textures, each with its own strength at each of 4x4 places, so a latent map of 4x4 needs
+three channels. The model starts with eight. Run it with
 
     python examples/spatial_latent.py
 """
@@ -12,13 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from narrows import Fast, OwnVAE
+from narrows import VAE, Fast, GatedVAE
 
 CHANNELS, PLACES, PATCH = 3, 4, 4
 
 
 def make_draw(seed: int = 0) -> Callable[[int, torch.Generator], Tensor]:
-    """Return a function that draws images: strengths, (count, 3, 4, 4), times three orthogonal 4x4 textures."""
+    """Return a function that draws images, (count, 1, 16, 16): strengths times three orthogonal 4x4 textures."""
     textures = torch.linalg.qr(torch.randn(PATCH**2, CHANNELS, generator=torch.Generator().manual_seed(seed)))[0]
     textures = textures.T.reshape(CHANNELS, 1, PATCH, PATCH)
 
@@ -29,12 +29,12 @@ def make_draw(seed: int = 0) -> Callable[[int, torch.Generator], Tensor]:
     return draw
 
 
-def main(n: int = 8, tau: float = 2.0) -> OwnVAE:
-    """Train until it ends by itself, and return the narrowed model. The error without any code is 48."""
+def main(n: int = 8, tau: float = 2.0) -> VAE:
+    """Train until the recipe ends, and return the narrowed model. The error without any latent code is 48."""
     torch.manual_seed(0)
     encoder = nn.Sequential(nn.Conv2d(1, 32, PATCH, stride=PATCH), nn.SiLU(), nn.Conv2d(32, 2 * n, 1))
     decoder = nn.Sequential(nn.Conv2d(n, 32, 1), nn.SiLU(), nn.ConvTranspose2d(32, 1, PATCH, stride=PATCH))
-    model = OwnVAE(encoder, decoder, latent=(n, PLACES, PLACES))
+    model = GatedVAE(encoder, decoder, latent=(n, PLACES, PLACES))
     draw, generator = make_draw(), torch.Generator().manual_seed(1)
 
     fast = Fast(model, tau, held_out=draw, split_sizes=(5_000, 5_000))

@@ -1,30 +1,30 @@
 """The sweep that narrows replaces: bisection over n with plain VAEs, MNIST, tau = 10.
 
-python experiments/bisection.py FOLDER [NETWORK]      NETWORK: conv (default), mlp or resnet
+python studies/bisection.py FOLDER [NETWORK]      NETWORK: conv (default), mlp or resnet
 
-Each plain VAE is trained as people do: Adam at 1e-3, batches of 64, the error weighed as in the fast recipe while its
-lambda is held, a look at the validation split every 250 batches, stopped at the first look within tau; one that has
-not come there after BUDGET batches has failed. A failure costs the whole budget; with a smaller one the sizes that need
-long would fail, and the answer be larger.
+Each plain VAE is trained in the usual way: Adam at 1e-3, batches of 64, and the error weighted as in the fast recipe
+while its lambda is held. The validation error is measured every 250 batches, and training stops when it is within tau.
+A VAE that is not there after BUDGET batches has failed. A failure costs the whole budget; with a smaller budget, sizes
+that need long would fail, and the answer would be larger.
 """
 
 import sys
 
 import torch
 from common import Row, Table, read_mnist
-from networks import make_model
 
-from narrows.allocator import keep_memory
+from narrows._util.allocator import keep_memory
 from narrows.constraint import SteeredBound
 from narrows.data import Batches, Data, split
 from narrows.objective import gated_kl, kl_elements, squared_error
-from narrows.training.evaluate import evaluate
+from narrows.training.validation import evaluate
+from networks import make_model
 
-TAU, BUDGET, LOOK = 10.0, 20_000, 250
+TAU, BUDGET, EVERY = 10.0, 20_000, 250
 
 
 def plain(kind: str, n: int, data: Data) -> Row:
-    """Train a plain VAE with n dimensions until its validation error is within tau, or the budget is spent."""
+    """Train a plain VAE with n dimensions until its validation error is within tau or the budget is used up."""
     torch.manual_seed(0)
     splits = split(data)
     model, bound = make_model(kind, n, data), SteeredBound(TAU)
@@ -39,7 +39,7 @@ def plain(kind: str, n: int, data: Data) -> Row:
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-        if step % LOOK == 0:
+        if step % EVERY == 0:
             best = min(best, evaluate(model, data.examples, splits.validation).error)
             if best <= TAU:
                 break
@@ -47,7 +47,7 @@ def plain(kind: str, n: int, data: Data) -> Row:
 
 
 def main() -> None:
-    """Bisect between 1 and 32, and add up the batches."""
+    """Bisect between 1 and 32 dimensions, and add up the batches."""
     keep_memory()
     torch.set_num_threads(1)
     data = read_mnist(sys.argv[1:])

@@ -1,7 +1,7 @@
-"""What the experiments of docs/recipe.md share: running one setting, and one line of a table for it.
+"""What the studies share: a training run, and its row in a table.
 
-Each experiment appends its rows to experiments/results/NAME.csv as soon as a run ends; a row that is there already is
-not run again, so an experiment that was stopped goes on where it was. Delete the file to begin anew.
+A study appends its rows to studies/results/NAME.csv as soon as a run ends, and skips rows that the file already has, so
+a study that was stopped continues where it was. Delete the file to start again.
 """
 
 import csv
@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from narrows.data import Data
-from narrows.data.sets import mnist
-from narrows.runs import Result, RunFolder
+from narrows.data.named import mnist
+from narrows.runs.folder import RunFolder
+from narrows.runs.records import Result
 from narrows.training.config import TrainConfig
-from narrows.training.entry import train
+from narrows.training.start import train
 
 RESULTS = Path(__file__).parent / "results"
 Row = dict[str, Any]
 
 
 class Table:
-    """The rows of one experiment in a .csv file, each written when it is known."""
+    """The rows of one study in a .csv file, each appended as soon as it is known."""
 
     def __init__(self, name: str, folder: Path = RESULTS) -> None:
         self.path = folder / f"{name}.csv"
@@ -32,7 +33,7 @@ class Table:
                 self.rows = list(csv.DictReader(file))
 
     def run(self, make: Callable[[], Row], **key: Any) -> Row:
-        """Return the row with this key; make it and write it if it is not there."""
+        """Return the row with this key; if the file does not have it, call `make` and append what it returns."""
         for row in self.rows:
             if all(row[name] == str(value) for name, value in key.items()):
                 return row
@@ -49,14 +50,15 @@ class Table:
 
 
 def run(config: TrainConfig, data: Any, reached: Sequence[int] = ()) -> Row:
-    """Train once and return what the tables show; `reached`: the batch at which so few gates were known to do."""
+    """Train once and return the row; `reached` lists sizes for which the row says when they were known to be enough."""
     with tempfile.TemporaryDirectory() as temporary:
-        result, folder = train(config, Path(temporary) / "run", data)
+        outcome = train(config, Path(temporary) / "run", data)
+        result, folder = outcome.result, outcome.folder
         return summary(result, folder, reached)
 
 
 def summary(result: Result, folder: RunFolder, reached: Sequence[int] = ()) -> Row:
-    """Return one run as a row."""
+    """Return the row of a run that has ended; `reached` as in `run`."""
     held, tau = result.heldout, result.tau
     row: Row = {
         "dims": result.dims,
@@ -70,14 +72,14 @@ def summary(result: Result, folder: RunFolder, reached: Sequence[int] = ()) -> R
         "batches": result.steps,
         "seconds": round(result.seconds),
     }
-    for count in reached:  # a size is known to be enough when the next closing, or the last phase, begins with it
+    for count in reached:  # a size is known to be enough when the next closing, or the last phase, starts from it
         good = (d.step for d in folder.read_decisions() if d.open <= count and d.action in ("close", "release"))
         row[f"to_{count}"] = next(good, "")
     return row
 
 
 def read_mnist(arguments: list[str]) -> Data:
-    """Read MNIST from the folder that the command line names."""
+    """Read MNIST from the folder that the command line names, or exit with the usage."""
     if not arguments or not Path(arguments[0]).is_dir():
         sys.exit(f"usage: python {sys.argv[0]} FOLDER (with MNIST's four .gz files)")
     return mnist.read(Path(arguments[0]))

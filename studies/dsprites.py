@@ -1,19 +1,19 @@
-"""dSprites (drawn), n = 10, tau = 20, the paper's width: how soon 6 and 5 dimensions, and is tau kept?
+"""dSprites (drawn), n = 10, tau = 20: how soon are 6 and 5 dimensions known to be enough, and is tau kept?
 
-python experiments/dsprites.py      three runs of about ten minutes on one core
+python studies/dsprites.py      three runs of about ten minutes on one core
 """
 
 from common import Table, run
 
-from narrows.allocator import keep_memory
+from narrows._util.allocator import keep_memory
 from narrows.data import load
 from narrows.training.config import TrainConfig
 
 
 def main() -> None:
-    """Run what is missing."""
+    """Train the runs whose rows are missing."""
     keep_memory()
-    data = load("dsprites", origin="drawn")
+    data = load("dsprites", source="drawn")
     table = Table("dsprites")
     for seed in range(3):
         config = TrainConfig(tau=20.0, n=10, seed=seed, threads=1, device="cpu")

@@ -1,16 +1,17 @@
-"""The front on MNIST for the paper's ten values of tau: from one run, and from separate runs at five of them.
+"""The front on MNIST for the paper's ten values of tau: from one run, and from separate runs for five of them.
 
-python experiments/front.py FOLDER      about an hour on one core
+python studies/front.py FOLDER      about an hour on one core
 """
 
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from common import Table, read_mnist, run
 
-from narrows.allocator import keep_memory
-from narrows.report.curves import draw_front
+from narrows._util.allocator import keep_memory
+from narrows.report.figures.figure_files import draw_front
 from narrows.training.config import TrainConfig
 from narrows.training.front import train_front
 
@@ -20,15 +21,14 @@ CONFIG = TrainConfig(n=32, threads=1, device="cpu")
 
 
 def main() -> None:
-    """Run what is missing and compare."""
-    from dataclasses import replace
-
+    """Train the runs whose rows are missing, and compare the sizes."""
     keep_memory()
     data = read_mnist(sys.argv[1:])
     one, separate = Table("front_one_run"), Table("front_separate")
     if len(one.rows) < len(TAUS):
         with tempfile.TemporaryDirectory() as out:
-            results, folder = train_front(CONFIG, TAUS, Path(out) / "front", data)
+            front = train_front(CONFIG, TAUS, Path(out) / "front", data)
+            results, folder = front.results, front.folder
             draw_front(folder, results)
             Path("docs/front-mnist.png").write_bytes(folder.figure.read_bytes())
             for result in results:

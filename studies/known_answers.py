@@ -1,6 +1,6 @@
-"""Known answers: d = 2, 3, 5, 8 in R^50, five seeds, three units, 96% explained, n = 16, nothing else changed.
+"""Manifolds of known dimension: d = 2, 3, 5, 8 in R^50, five seeds, three units, 96% explained, n = 16.
 
-python experiments/known_answers.py      about ten minutes on one core
+python studies/known_answers.py      about ten minutes on one core
 """
 
 from itertools import product
@@ -8,13 +8,13 @@ from itertools import product
 import numpy as np
 from common import Table, run
 
-from narrows.allocator import keep_memory
+from narrows._util.allocator import keep_memory
 from narrows.data.synthetic import curved_manifold
 from narrows.training.config import TrainConfig
 
 
 def main() -> None:
-    """Run what is missing and count the right answers."""
+    """Train the runs whose rows are missing, and count the right answers."""
     keep_memory()
     table = Table("known_answers")
     for d, unit, seed in product((2, 3, 5, 8), (1, 1000, 0.001), range(5)):

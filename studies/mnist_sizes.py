@@ -1,6 +1,6 @@
-"""MNIST, tau = 10, from n = 16, 32 and 64 with three seeds each: the same answer, within one?
+"""MNIST, tau = 10, from n = 16, 32 and 64 with three seeds each: do the answers agree within one dimension?
 
-python experiments/mnist_sizes.py FOLDER      nine runs of about four minutes on one core
+python studies/mnist_sizes.py FOLDER      nine runs of about four minutes on one core
 """
 
 import sys
@@ -8,12 +8,12 @@ from itertools import product
 
 from common import Table, read_mnist, run
 
-from narrows.allocator import keep_memory
+from narrows._util.allocator import keep_memory
 from narrows.training.config import TrainConfig
 
 
 def main() -> None:
-    """Run what is missing and say how far the answers are apart."""
+    """Train the runs whose rows are missing, and print how far the answers are apart."""
     keep_memory()
     data = read_mnist(sys.argv[1:])
     table = Table("mnist_sizes")

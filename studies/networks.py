@@ -1,9 +1,9 @@
-"""Other networks, same defaults: an MLP and a small ResNet on MNIST, tau = 10, n = 32.
+"""Other networks with the same defaults: an MLP and a small ResNet on MNIST, tau = 10, n = 32.
 
-python experiments/networks.py FOLDER      two runs of five to ten minutes on one core
+python studies/networks.py FOLDER      two runs of five to ten minutes on one core
 
-The ResNet is not part of narrows: it shows what a network of one's own has to have, a linear `head` and a linear
-`stem`, and the loop is the one from the docstring of narrows.fast.
+The ResNet is not part of narrows: its encoder and decoder are plain modules, and the loop is the one in the docstring
+of narrows.recipes.fast.
 """
 
 import sys
@@ -14,16 +14,15 @@ import torch.nn.functional as F
 from common import Row, Table, read_mnist, run
 from torch import Tensor, nn
 
-from narrows.allocator import keep_memory
+from narrows._util.allocator import keep_memory
 from narrows.data import Batches, Data, split
-from narrows.fast import Fast
-from narrows.gates import L0Gates
-from narrows.layers import Statistics
-from narrows.model import GatedVAE, gated_vae
-from narrows.networks import Decoder, Encoder, NetworkConfig, Scaling
+from narrows.model.vae import GatedVAE, gated_vae
+from narrows.networks import Decoder, NetworkConfig, Scaling
+from narrows.recipes.fast import Fast
+from narrows.runs import certificate
 from narrows.training.config import TrainConfig
-from narrows.training.evaluate import evaluate
 from narrows.training.setup import moments
+from narrows.training.validation import evaluate
 
 
 class Residual(nn.Module):
@@ -42,8 +41,8 @@ class Residual(nn.Module):
         return x + y
 
 
-class ResNetEncoder(Encoder):
-    """28 -> 14 -> 7, a residual block after each."""
+class ResNetEncoder(nn.Module):
+    """28 -> 14 -> 7 pixels per side, with a residual block after each step."""
 
     def __init__(self, n: int, width: int = 16) -> None:
         super().__init__()
@@ -57,7 +56,7 @@ class ResNetEncoder(Encoder):
         return self.head(F.silu(self.body(x)).flatten(1))
 
 
-class ResNetDecoder(Decoder):
+class ResNetDecoder(nn.Module):
     """The encoder mirrored, with transposed convolutions."""
 
     def __init__(self, n: int, width: int = 16) -> None:
@@ -72,13 +71,13 @@ class ResNetDecoder(Decoder):
         )
 
     def start_at(self, mean: Tensor) -> None:
-        """Start at the mean brightness."""
+        """Let the output start at the mean brightness."""
         last = self.body[-1]
         assert isinstance(last, nn.ConvTranspose2d)
         assert last.bias is not None
         nn.init.constant_(last.bias, mean.mean().item())
 
-    def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
+    def forward(self, z: Tensor) -> Tensor:
         """(batch, n) -> (batch, 1, 28, 28)."""
         return self.body(self.stem(z).view(len(z), -1, 7, 7))
 
@@ -86,16 +85,17 @@ class ResNetDecoder(Decoder):
 def make_model(kind: str, n: int, data: Data) -> GatedVAE:
     """Build an untrained network of this kind for MNIST."""
     if kind == "resnet":
-        model = GatedVAE(ResNetEncoder(n), ResNetDecoder(n), Scaling("sigmoid", (1, 28, 28)), L0Gates(n))
+        model = GatedVAE(ResNetEncoder(n), ResNetDecoder(n), n, scaling=Scaling("sigmoid", (1, 28, 28)))
     else:
         model = gated_vae(NetworkConfig(kind, (1, 28, 28), n))  # type: ignore[arg-type]
     mean = moments(data.examples, split(data).train).mean
+    assert isinstance(model.decoder, ResNetDecoder | Decoder)
     model.decoder.start_at(torch.logit(mean.clamp(0.01, 0.99)))
     return model
 
 
-def own_loop(kind: str, n: int, tau: float, data: Data, seed: int = 0) -> Row:
-    """Narrow a network of one's own with the fast recipe, in a plain loop."""
+def train_in_loop(kind: str, n: int, tau: float, data: Data, seed: int = 0) -> Row:
+    """Train a network with the fast recipe in a plain loop, and return its row."""
     torch.manual_seed(seed)
     splits = split(data)
 
@@ -104,7 +104,7 @@ def own_loop(kind: str, n: int, tau: float, data: Data, seed: int = 0) -> Row:
         return data.examples.batch(splits.validation[index.numpy()])
 
     model = make_model(kind, n, data)
-    fast: Fast[GatedVAE] = Fast(model, tau, draw, (len(splits.validation), len(splits.test)), seed=seed)
+    fast = Fast(model, tau, draw, (len(splits.validation), len(splits.test)), seed=seed)
     optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-3, fused=True)
     batches, generator, started = Batches(splits.train, 64, seed), torch.Generator().manual_seed(seed), time.time()
     while not fast.done:
@@ -117,16 +117,16 @@ def own_loop(kind: str, n: int, tau: float, data: Data, seed: int = 0) -> Row:
     held = evaluate(smaller, data.examples, splits.test)
     return {
         "dims": smaller.n,
-        "met": held.meets(tau),
+        "met": certificate.is_kept(held, tau),
         "error": f"{held.error:.5g}",
         "upper": f"{held.high:.5g}",
-        "batches": fast.closing.step,
+        "batches": fast.controller.step,
         "seconds": round(time.time() - started),
     }
 
 
 def main() -> None:
-    """Run what is missing."""
+    """Train the networks whose rows are missing."""
     keep_memory()
     torch.set_num_threads(1)
     data = read_mnist(sys.argv[1:])
@@ -137,7 +137,7 @@ def main() -> None:
         return {name: row[name] for name in ("dims", "met", "error", "upper", "batches", "seconds")}
 
     table.run(mlp, network="mlp")
-    table.run(lambda: own_loop("resnet", 32, 10.0, data), network="resnet")
+    table.run(lambda: train_in_loop("resnet", 32, 10.0, data), network="resnet")
 
 
 if __name__ == "__main__":

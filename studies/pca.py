@@ -1,11 +1,11 @@
-"""Beside PCA: how many dimensions at the same share of the variance, on rows that neither has seen?
+"""Compared with PCA: how many dimensions for the same share of the variance, on rows that trained neither?
 
-python experiments/pca.py                      scikit-learn's digits, breast cancer and wine, five seeds each
+python studies/pca.py                      scikit-learn's digits, breast cancer and wine, five seeds each
 
-Three quarters of the rows train (the estimator keeps a fifth of those for itself, to validate and to test), a quarter
+Three quarters of the rows are for training (the estimator uses a fifth of those to validate and to test), and a quarter
 is held out for both. `NarrowVAE(explained=0.9)` finds its size; PCA, fitted to the same rows, gets as many components
-as it takes to explain as much of the held-out rows. Columns of the two tables are standardised first. Writes
-experiments/results/pca.csv.
+as it needs to explain as much of the held-out rows. The columns of the two tables are standardised first. The rows are
+written to studies/results/pca.csv.
 """
 
 import time
@@ -19,7 +19,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from narrows import NarrowVAE
-from narrows.allocator import keep_memory
+from narrows._util.allocator import keep_memory
 
 SETS: dict[str, Callable[[], np.ndarray]] = {
     "digits": lambda: load_digits().data,
@@ -39,7 +39,7 @@ def explained_by_pca(train: np.ndarray, held_out: np.ndarray) -> np.ndarray:
 
 
 def compare(name: str, seed: int) -> Row:
-    """Fit both with one split of the rows."""
+    """Fit both on one split of the rows, and return the row of the table."""
     train, held_out = train_test_split(SETS[name](), random_state=seed)
     started = time.time()
     ours = NarrowVAE(explained=EXPLAINED, random_state=seed, device="cpu").fit(train)

@@ -1,10 +1,10 @@
-"""Is the narrowed model worth having? Beside a plain VAE of the same size, trained from scratch for as many batches.
+"""Is the narrowed model as good as a plain VAE of the same size, trained from scratch for as many batches?
 
-python experiments/quality.py FOLDER      two runs of about five minutes on one core
+python studies/quality.py FOLDER      two runs of about five minutes on one core
 
-MNIST, tau = 10, n = 32. The plain VAE has the size that was found, the same networks, bound, batches and last phase.
-Prints both rows and each dimension's aggregate posterior, and draws docs/samples-mnist.png: true digits, samples of
-both models from the prior, and reconstructions.
+MNIST, tau = 10, n = 32. The plain VAE has the size that was found, and the same networks, bound, batches and last
+phase. The script prints both rows and the aggregate posterior of each dimension, and draws docs/samples-mnist.png:
+test digits, samples of both models from the prior, and reconstructions.
 """
 
 import sys
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import torch
 from common import Table, read_mnist, summary
 
-from narrows.allocator import keep_memory
+from narrows._util.allocator import keep_memory
 from narrows.data import Data, split
-from narrows.model import VAE, load_model
-from narrows.runs import RunFolder
+from narrows.model.storage import load_model
+from narrows.model.vae import VAE
+from narrows.runs.folder import RunFolder
 from narrows.training.config import TrainConfig
-from narrows.training.entry import train
+from narrows.training.start import train
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +29,7 @@ OUT = Path("runs/quality")
 
 
 def finished(name: str, config: TrainConfig, data: Data) -> RunFolder:
-    """Train in runs/quality/NAME unless that was done."""
+    """Train in runs/quality/NAME, unless that run has already ended."""
     folder = RunFolder(OUT / name)
     if folder.read_result() is None:
         train(config, folder.path, data)
@@ -44,7 +45,7 @@ def sheet(axis: "Axes", images: torch.Tensor, title: str) -> None:
 
 
 def draw(models: dict[str, VAE], x: torch.Tensor) -> None:
-    """Draw the sheet of digits, samples and reconstructions."""
+    """Draw the figure of digits, samples and reconstructions."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 6.6), layout="constrained")
@@ -59,7 +60,7 @@ def draw(models: dict[str, VAE], x: torch.Tensor) -> None:
 
 
 def main() -> None:
-    """Run what is missing, compare, draw."""
+    """Train the missing runs, compare them, and draw the figure."""
     keep_memory()
     data = read_mnist(sys.argv[1:])
     narrow = finished("narrow", TrainConfig(tau=10.0, n=32, threads=1, device="cpu"), data)

@@ -1,12 +1,12 @@
-"""How good are the samples? A narrowed model beside a plain VAE of the same size, with three samplers.
+"""How good are the samples? A narrowed model and a plain VAE of the same size, with three samplers.
 
-python experiments/samples.py                  two runs of about five minutes on one core, then the evaluation
-python experiments/samples.py --steps 200      a trial; its table and figure go into runs/samples-200
+python studies/samples.py                  two runs of about five minutes on one core, then the evaluation
+python studies/samples.py --steps 200      a trial; its table and figure go into runs/samples-200
 
-MNIST (`narrows data get mnist`), tau = 10, n = 32. The plain VAE has the size that was found, the same networks, bound
-and batches. Both are evaluated three times, with classifiers and samples of three seeds. Writes
-experiments/results/samples.csv and draws docs/samples-samplers.png: real digits, reconstructions, and samples of both
-models by sampler, with the Fréchet distance (of seed 0) beside each.
+MNIST (`narrows data get mnist`), tau = 10, n = 32. The plain VAE has the size that was found, and the same networks,
+bound and batches. Both are evaluated three times, with classifiers and samples of three seeds. The script writes
+studies/results/samples.csv and draws docs/samples-samplers.png: real digits, reconstructions, and samples of both
+models for each sampler, with the Fréchet distance (of seed 0) beside each.
 """
 
 import argparse
@@ -18,27 +18,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 from common import Row, Table
 
-from narrows import using
-from narrows.allocator import keep_memory
+from narrows._util.allocator import keep_memory
 from narrows.data import Data, load, split
-from narrows.evaluating import evaluate
-from narrows.evaluation import Evaluation, Measured, write_evaluation
-from narrows.runs import RunFolder
-from narrows.sampling import KINDS
+from narrows.evaluation.evaluate import evaluate
+from narrows.inference.sampling import KINDS, make_sampler
+from narrows.inference.stream import sample
+from narrows.inference.trained import open_trained
+from narrows.runs.evaluation import Evaluation, Measured
+from narrows.runs.folder import RunFolder
 from narrows.training.config import TrainConfig
-from narrows.training.entry import train
+from narrows.training.start import train
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SEEDS = (0, 1, 2)
 ACROSS, DOWN = 14, 2
-"""Digits in a panel."""
+"""Columns and rows of digits in a panel."""
 MODELS = ("narrowed", "plain")
 
 
 def finished(path: Path, config: TrainConfig) -> RunFolder:
-    """Train in `path` unless that was done."""
+    """Train in `path`, unless that run has already ended."""
     folder = RunFolder(path)
     if folder.read_result() is None:
         train(config, folder.path)
@@ -46,7 +47,7 @@ def finished(path: Path, config: TrainConfig) -> RunFolder:
 
 
 def as_row(e: Evaluation, model: Measured) -> Row:
-    """Return one model's numbers."""
+    """Return the row of one model."""
     held = model.heldout
     distances = {"real": e.real, "reconstructions": model.reconstructions, **model.samples}
     return {
@@ -72,7 +73,7 @@ def panel(axis: "Axes", images: np.ndarray, title: str) -> None:
 
 
 def draw(folders: dict[str, RunFolder], rows: dict[str, Row], data: Data, path: Path) -> None:
-    """Draw real digits, reconstructions and each sampler's samples, one column a model."""
+    """Draw real digits, reconstructions and the samples of each sampler, one column per model."""
     from matplotlib.figure import Figure
 
     count = ACROSS * DOWN
@@ -82,23 +83,23 @@ def draw(folders: dict[str, RunFolder], rows: dict[str, Row], data: Data, path: 
     figure = Figure(figsize=(10, 5), layout="constrained")
     axes = figure.subplots(2 + len(KINDS), len(folders))
     for column, (name, folder) in zip(axes.T, folders.items(), strict=True):
-        trained, row = using.open_trained(folder.path), rows[name]
+        trained, row = open_trained(folder.path), rows[name]
         who = f"{name}, {row['dims']} dimensions"
         panel(column[0], real.numpy()[:, 0], f"real digits: {row['real']}")
         again = trained.model.reconstruct(shown).detach().numpy()[:, 0]
         panel(column[1], again, f"{who}; reconstructions: {row['reconstructions']}")
         for axis, kind in zip(column[2:], KINDS, strict=True):
-            sampler = using.make_sampler(trained, kind)
-            images = np.concatenate(list(using.sample(trained, count, sampler=sampler)))
+            sampler = make_sampler(trained, kind)
+            images = np.concatenate(list(sample(trained, count, sampler=sampler)))
             panel(axis, images, f"{who}; samples, {kind}: {row[kind]}")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 
 
 def main() -> None:
-    """Run what is missing, evaluate, draw."""
+    """Train the missing runs, evaluate them, and draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, help="batches at most, for a trial")
+    parser.add_argument("--steps", type=int, help="a limit on the batches, for a trial")
     steps = parser.parse_args().steps
     keep_memory()
     out = Path("runs/samples" if steps is None else f"runs/samples-{steps}")
@@ -116,7 +117,7 @@ def main() -> None:
     def evaluation(seed: int) -> Evaluation:
         e = evaluate(narrow.path, plain.path, seed=seed)
         if seed == SEEDS[0]:
-            write_evaluation(narrow.path, e)
+            e.write(narrow.path)
         return e
 
     def maker(seed: int, model: str) -> Callable[[], Row]:

@@ -1,12 +1,12 @@
-"""The README's pictures from real runs: docs/demo.png, and report and explorer in a browser at two widths.
+"""The pictures of README and docs from real runs: docs/demo.png, and report and explorer in a browser at two widths.
 
 make pictures                                                        docs/demo.png, report-400.png, report-1600.png
 narrows reproduce front --recipe fast --only 10 --out runs/front
-python experiments/screenshots.py runs/front/tau-10-fast-0 explorer  docs/explorer-400.png, explorer-1600.png
+python studies/screenshots.py runs/front/tau-10-fast-0 explorer  docs/explorer-400.png, explorer-1600.png
 
-`make pictures` does the demo in runs/pictures, unless it is there, and then `python experiments/screenshots.py
-runs/pictures report`. demo.png is the run's curves.png. The narrow pictures are dark and show the top of the page, the
-wide ones are light and show all of it.
+`make pictures` trains the demo in runs/pictures, unless that run has ended, and then calls `python
+studies/screenshots.py runs/pictures report`. demo.png is the run's curves.png. The narrow pictures are dark and show
+the top of the page; the wide ones are light and show all of it.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ COLOURS = 128
 
 
 def main(run: Path, pages: list[str]) -> None:
-    """Write two pictures of each page, and the curves beside the report's."""
+    """Write two pictures of each page, and for the report also the curves."""
     if "report" in pages:
         shutil.copyfile(run / "curves.png", DOCS / "demo.png")
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
@@ -57,7 +57,7 @@ def _report(run: Path, page: Page) -> Iterator[Page]:
 
 @contextlib.contextmanager
 def _explorer(run: Path, page: Page) -> Iterator[Page]:
-    """Serve a run and put the page to use: a dimension moved, another off, two inputs with what lies between them."""
+    """Serve a run and use the page: move a dimension, switch another off, and choose two inputs to interpolate."""
     with Server() as server:
         server.explore(open_explorer(run))
         thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -81,7 +81,7 @@ def _explorer(run: Path, page: Page) -> Iterator[Page]:
 
 
 def _write(content: bytes, path: Path) -> None:
-    """Write a picture with few colours, which a page of lines and letters has."""
+    """Write a picture with few colours, which is enough for a page of lines and letters."""
     image = Image.open(io.BytesIO(content)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     image.save(path, optimize=True)
     print(f"{path.name}: {image.width} x {image.height}, {path.stat().st_size / 1e3:.0f} kB")

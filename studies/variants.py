@@ -1,16 +1,16 @@
-"""What each part of the fast recipe is worth: the paper's recipe, the fast one, and three variants of it.
+"""What each part of the fast recipe contributes: the paper's recipe, the fast recipe, and three variants of it.
 
-python experiments/variants.py manifold
-python experiments/variants.py mnist FOLDER
-python experiments/variants.py dsprites
+python studies/variants.py manifold
+python studies/variants.py mnist FOLDER
+python studies/variants.py dsprites
 
-    kl-first       lambda is steered from the start, so the KL term takes the slack as soon as there is some
-    trembling      decisions look at the weights as they are trained, not at their average
-    no-reopening   a gate that was closed stays closed; the run ends when the error does not come back
+    kl-first       lambda is steered from the start, so that the KL term uses the slack as soon as there is some
+    trembling      decisions are made on the weights as they are trained, not on their average
+    no-reopening   a gate that was closed stays closed; the run ends when the error does not recover
 
-The paper's recipe gets LIMIT batches, the others end by themselves; networks have the default width, 16 on dSprites,
-where a run of width 32 takes half an hour. The tables say when a size was known to be enough, and what came out. The
-runs stay in runs/variants, with their curves; docs/variants-SET.png has their errors and gates in one figure.
+The paper's recipe gets LIMIT batches, the others end by themselves. Networks have the default width, on dSprites 16,
+because a run of width 32 takes half an hour. The tables say when a size was known to be enough, and the final result.
+The runs stay in runs/variants, with their curves; docs/variants-SET.png shows their errors and gates in one figure.
 """
 
 import sys
@@ -21,52 +21,52 @@ from typing import Any
 import torch
 from common import Row, Table, read_mnist, summary
 
-from narrows.allocator import keep_memory
-from narrows.closing import Closing, Decision
+from narrows._util.allocator import keep_memory
 from narrows.data import Data, from_array, load
 from narrows.data.synthetic import curved_manifold
-from narrows.fast import Fast
-from narrows.model import GatedVAE
-from narrows.report.curves import draw_curves
-from narrows.runs import RunFolder
+from narrows.recipes.controller import Controller, Decision
+from narrows.recipes.fast import Fast
+from narrows.report.figures.figure_files import draw_curves
+from narrows.runs.folder import RunFolder
 from narrows.training.config import TrainConfig
-from narrows.training.display import Display
-from narrows.training.loop import Trainer
-from narrows.training.recipes import FastRecipe
+from narrows.training.listeners import Listener
+from narrows.training.setup import make_plan
+from narrows.training.sinks import FolderSink
+from narrows.training.trainer import Trainer
 
 LIMIT = {"manifold": 12_000, "mnist": 15_000, "dsprites": 15_000}
 
 
-class Stubborn(Closing):
-    """Never opens a gate again: where the error does not come back, the last phase begins."""
+class WithoutReopening(Controller):
+    """A controller that never reopens a gate: when the error does not recover, the last phase begins."""
 
     def _reopen(self) -> Decision:
         return self._release()
 
 
-def kl_first(fast: Fast[GatedVAE]) -> None:
+def kl_first(fast: Fast) -> None:
     """Steer lambda after every step, in every phase."""
-    usual = fast.after_step
+    usual = fast.update
 
-    def after_step(optimiser: torch.optim.Optimizer, before: Callable[[Decision], None] | None = None) -> Any:
-        if fast.closing.phase != "release" and not torch.isinf(fast.watched).any():
+    def update(optimiser: torch.optim.Optimizer) -> None:
+        if fast.controller.phase != "release" and not torch.isinf(fast.watched).any():
             fast.constraint.steer((fast.watched / fast.target() - 1).float())
-        return usual(optimiser, before)
+        usual(optimiser)
 
-    fast.after_step = after_step  # type: ignore[method-assign]
+    fast.update = update  # type: ignore[method-assign]
 
 
-def trembling(fast: Fast[GatedVAE]) -> None:
-    """Let the average be the weights themselves."""
+def trembling(fast: Fast) -> None:
+    """Replace the averaged weights by the weights themselves."""
     fast.monitor.follow = lambda since, window: fast.monitor.restart()  # type: ignore[method-assign]
 
 
-def no_reopening(fast: Fast[GatedVAE]) -> None:
-    """Decide without a way back."""
-    fast.closing = Stubborn(fast.closing.config)
+def no_reopening(fast: Fast) -> None:
+    """Never reopen a gate."""
+    fast.controller = WithoutReopening(fast.controller.config)
 
 
-VARIANTS: dict[str, Callable[[Fast[GatedVAE]], None]] = {
+VARIANTS: dict[str, Callable[[Fast], None]] = {
     "fast": lambda fast: None,
     "kl-first": kl_first,
     "trembling": trembling,
@@ -75,11 +75,11 @@ VARIANTS: dict[str, Callable[[Fast[GatedVAE]], None]] = {
 
 
 def setting(name: str) -> tuple[Data, dict[str, Any], tuple[int, ...]]:
-    """Return data, settings and the sizes to watch for."""
+    """Return the data, the settings, and the sizes whose batches the table lists."""
     if name == "mnist":
         return read_mnist(sys.argv[2:]), {"tau": 10.0, "n": 32}, (13, 10)
     if name == "dsprites":
-        return load("dsprites", origin="drawn"), {"tau": 20.0, "n": 10, "width": 16}, (6, 5)
+        return load("dsprites", source="drawn"), {"tau": 20.0, "n": 10, "width": 16}, (6, 5)
     x = curved_manifold(20_000, d=5, ambient=50, seed=0)
     return from_array(x, "any"), {"explained": 0.96, "n": 16}, (5,)
 
@@ -90,13 +90,15 @@ def run(name: str, variant: str, data: Data, settings: dict[str, Any], sizes: tu
     if variant == "paper":
         plain = "relative" if name == "manifold" else "plain"
         settings = {**settings, "recipe": "paper", "steps": LIMIT[name], "constraint": plain}
-    trainer = Trainer(TrainConfig(threads=1, device="cpu", **settings), data, Display())
-    if isinstance(trainer.recipe, FastRecipe):
-        VARIANTS[variant](trainer.recipe.fast)
-    result = trainer.start_in(folder)
+    config = TrainConfig(threads=1, device="cpu", **settings).checked()
+    trainer = Trainer(make_plan(config, data), Listener())
+    if variant != "paper":
+        VARIANTS[variant](trainer.objective)
+    folder.path.mkdir(parents=True)
+    result = trainer.start(FolderSink(folder))
     draw_curves(folder)
     row = summary(result, folder, sizes)
-    if variant == "paper":  # it decides nothing: the batch from which so few gates were open until the end
+    if variant == "paper":  # it makes no decisions: the batch from which at most so many gates were open until the end
         rows = folder.read_rows()
         for size in sizes:
             late = [r.step for r in rows if r.open > size]
@@ -114,7 +116,7 @@ COLOURS = {
 
 
 def draw(name: str, tau: float) -> None:
-    """Draw error and open gates of all variants over the batches; a star is the end, hollow where tau was not met."""
+    """Draw error and open gates of all variants over the batches; a star is the end, hollow if tau was not met."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 6), layout="constrained")
@@ -144,10 +146,10 @@ def draw(name: str, tau: float) -> None:
 
 
 def main() -> None:
-    """Run what is missing for one set."""
+    """Train the missing runs for one set."""
     keep_memory()
     if len(sys.argv) < 2 or sys.argv[1] not in LIMIT:
-        sys.exit("usage: python experiments/variants.py manifold | mnist FOLDER | dsprites")
+        sys.exit("usage: python studies/variants.py manifold | mnist FOLDER | dsprites")
     name = sys.argv[1]
     data, settings, sizes = setting(name)
     table = Table(f"variants_{name}")
