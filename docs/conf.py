@@ -1,13 +1,13 @@
-"""How `make docs` builds the site: the Markdown pages of this folder, and the docstrings through api.md.
+"""The settings of `make docs`: the Markdown pages of this folder, and the docstrings through api.md.
 
-The build takes nothing from the network: other projects' names stay plain text instead of links, so only names of
-narrows itself are asked to resolve.
+The build uses no network: names from other projects stay plain text instead of links, so only the names of narrows
+itself must resolve.
 """
 
 from typing import Any
 
 from sphinx.application import Sphinx
-from sphinx.ext.napoleon import Config, NumpyDocstring
+from sphinx.ext.napoleon import Config, GoogleDocstring, NumpyDocstring
 
 from narrows import __version__
 
@@ -16,7 +16,10 @@ author = "The narrows authors"
 release = version = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
-nitpick_ignore_regex = [("py:.*", r"(?!narrows\.).*"), ("py:.*", r"narrows\.(own\.Model|cutting\.Layer)")]
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!narrows\.).*"),
+    ("py:.*", r"narrows\.[\w.]+\.(_\w+|Model|Layer)"),  # private bases and type variables, which have no page
+]
 suppress_warnings = ["myst.header"]  # tables are pasted as the benchmarks print them, headings included
 myst_heading_anchors = 3
 
@@ -32,12 +35,16 @@ html_title = f"narrows {release}"
 html_copy_source = False
 
 
-def read_numpydoc(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Read the sections of a class; as an extension, napoleon would take "fast: ..." below a field for its type."""
-    if what == "class":
-        lines[:] = NumpyDocstring(lines, Config(), app, what, name, obj, options).lines()
+def read_sections(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Format the sections of a class or function: numpydoc where a heading is underlined, Google style elsewhere.
+
+    napoleon as an extension would also read the lines below fields, and take "fast: ..." there for a type.
+    """
+    if what in ("class", "exception", "function", "method"):
+        style = NumpyDocstring if any(set(line.strip()) == {"-"} for line in lines) else GoogleDocstring
+        lines[:] = style(lines, Config(napoleon_use_rtype=False), app, what, name, obj, options).lines()
 
 
 def setup(app: Sphinx) -> None:
-    """Ask for docstrings before they are parsed."""
-    app.connect("autodoc-process-docstring", read_numpydoc)
+    """Format docstrings before they are parsed."""
+    app.connect("autodoc-process-docstring", read_sections)
