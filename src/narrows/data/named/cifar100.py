@@ -12,15 +12,14 @@ upscaled with Pillow's bilinear filter, so that all sets of photographs and rend
 (737 MB) with their labels; then the archive is no longer needed.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
 from narrows._util.errors import NarrowsError
-from narrows._util.progress import Progress, silent, steps
+from narrows._util.progress import Progress, counted, silent, steps
 from narrows.data.cache import cache_folder, cached_array, open_cached
 from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples
@@ -28,14 +27,13 @@ from narrows.data.factors import Factor, Factors, kinds
 from narrows.data.named.download import RemoteFile
 from narrows.data.named.formats import members, resized
 
-FILES: tuple[RemoteFile, ...] = (
-    RemoteFile(
-        "cifar-100-binary.tar.gz",
-        ("https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",),
-        "sha256:58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
-        168_513_733,
-    ),
+ARCHIVE = RemoteFile(
+    "cifar-100-binary.tar.gz",
+    ("https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",),
+    "sha256:58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
+    168_513_733,
 )
+FILES = (ARCHIVE,)
 TRAIN, TEST = 50_000, 10_000
 
 _COARSE = """
@@ -73,29 +71,20 @@ def is_cached() -> bool:
 
 def read(folder: Path, progress: Progress = silent) -> Data:
     """Return the set from the cache, which is filled from the archive in `folder` first."""
-    path = folder / FILES[0].name
-    count = TRAIN + TEST
+    path, count = folder / ARCHIVE.name, TRAIN + TEST
 
-    def converted(what: str, convert: Callable[[np.ndarray], np.ndarray]) -> Iterator[np.ndarray]:
-        done = 0
-        for records in _records(path):
-            progress(what, done, count)
-            yield convert(records)
-            done += len(records)
-        progress(what, done, count)
+    def labels() -> Iterator[np.ndarray]:
+        for records in counted(_records(path), count, "reading the labels of CIFAR-100", progress):
+            yield records[:, :_LABELS]
 
-    labels = partial(converted, "reading the labels of CIFAR-100", lambda records: records[:, :_LABELS])
+    def images() -> Iterator[np.ndarray]:
+        return map(_upscaled, counted(_records(path), count, "upscaling CIFAR-100", progress))
+
     labelled, _ = cached_array(_LABELS_FILE, _LABELS_ROW, np.uint8, labels, count)
-    images = partial(converted, "upscaling CIFAR-100", _upscaled)
     pixels, where = cached_array(_IMAGES_FILE, _IMAGES_ROW, np.uint8, images, count)
-    return Data(
-        "cifar100",
-        ArrayExamples(pixels, 1 / 255),
-        "unit",
-        test=np.arange(TRAIN, count),
-        note=f"upscaled to {_SIDE} x {_SIDE}, {where}",
-        factors=Factors(FACTORS, labelled),
-    )
+    examples, factors = ArrayExamples(pixels, 1 / 255), Factors(FACTORS, labelled)
+    note = f"upscaled to {_SIDE} x {_SIDE}, {where}"
+    return Data("cifar100", examples, "unit", test=np.arange(TRAIN, count), note=note, factors=factors)
 
 
 def _records(path: Path) -> Iterator[np.ndarray]:

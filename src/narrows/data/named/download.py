@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows._util.errors import NarrowsError
-from narrows._util.progress import Progress, silent
+from narrows._util.progress import Progress, counted, silent
 from narrows._version import __version__
 
 if TYPE_CHECKING:
@@ -211,13 +211,9 @@ def _write(file: RemoteFile, part: Path, pieces: Iterator[bytes], begin: int, to
     if usage.total and total - begin > usage.free:
         raise OSError(errno.ENOSPC, f"it needs {_mb(total - begin)}, and {_mb(usage.free)} are free")
     with part.open("ab" if begin else "wb") as out:
-        done = begin
-        progress(f"downloading {file.name}", done, total)
-        for piece in pieces:
+        for piece in counted(pieces, total, f"downloading {file.name}", progress, begin):
             out.write(piece)
             out.flush()
-            done += len(piece)
-            progress(f"downloading {file.name}", done, total)
         os.fsync(out.fileno())
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narrows._util.progress import Progress
+from narrows._util.progress import Progress, counted
 from narrows.data.readers.shared import CHUNK_BYTES, readable
 
 if TYPE_CHECKING:
@@ -38,12 +38,10 @@ class Parquet:
     def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:
         """See `Table`."""
         names = [self.names[place] for place in places]
-        done = 0
         with self._opened(len(names)) as file:
-            for batch in file.iter_batches(max(1, CHUNK_BYTES // (8 * len(names))), columns=names):
+            batches = file.iter_batches(max(1, CHUNK_BYTES // (8 * len(names))), columns=names)
+            for batch in counted(batches, self.count or 0, f"reading {self.path.name}", progress):
                 yield batch.select(names)
-                done += batch.num_rows
-                progress(f"reading {self.path.name}", done, self.count or 0)
 
     def example(self, place: int) -> tuple[int, str]:
         """See `Table`."""
