@@ -27,14 +27,12 @@ from narrows.data.factors import Factor, Factors, evenly
 from narrows.data.named.download import RemoteFile
 from narrows.data.named.formats import check_images, members, resized
 
-FILES: tuple[RemoteFile, ...] = (
-    RemoteFile(
-        "nips2015-analogy-data.tar.gz",
-        ("http://www.scottreed.info/files/nips2015-analogy-data.tar.gz",),
-        "md5:4e866a7919c1beedf53964e6f7a23686",
-    ),
+ARCHIVE = RemoteFile(
+    "nips2015-analogy-data.tar.gz",
+    ("http://www.scottreed.info/files/nips2015-analogy-data.tar.gz",),
+    "md5:4e866a7919c1beedf53964e6f7a23686",
 )
-
+FILES = (ARCHIVE,)
 
 FACTORS: tuple[Factor, ...] = (
     Factor("elevation", evenly(0, 3, 4)),
@@ -54,7 +52,7 @@ def is_cached() -> bool:
 
 def read(folder: Path, progress: Progress = silent) -> Data:
     """Return the set from the cache, which is filled from the archive in `folder` first."""
-    path, factors = folder / FILES[0].name, Factors(FACTORS)
+    path, factors = folder / ARCHIVE.name, Factors(FACTORS)
     pixels, where = cached_array(_FILE, _ROW, np.uint8, lambda: _grid(path, progress), factors.count)
     note = f"halved to {_SIDE} x {_SIDE}, {where}"
     return Data("cars3d", ArrayExamples(pixels, 1 / 255), "unit", note=note, factors=factors)

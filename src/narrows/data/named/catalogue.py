@@ -98,7 +98,9 @@ def open_set(chosen: NamedSet, source: Source = "auto", progress: Progress = sil
     return replace(data, source="official") if chosen.draw else data
 
 
-def _of(module: ModuleType, about: str, count: int, shape: tuple[int, int, int], licence: str, home: str) -> NamedSet:
+def _of(
+    module: ModuleType, about: str, count: int, shape: tuple[int, int, int], home: str, licence: str = "not stated"
+) -> NamedSet:
     """Return the set of a module, which gives it its name."""
     name, draw = module.__name__.rpartition(".")[2], getattr(module, "drawn", None)
     facts = (name, about, count, shape, licence, home)
@@ -111,32 +113,24 @@ _LISTED = (
         "white shapes on black, drawn from five factors",
         737_280,
         (1, 64, 64),
-        "Apache-2.0",
         "https://github.com/google-deepmind/dsprites-dataset",
+        "Apache-2.0",
     ),
     _of(
         shapes3d,
         "an object in a coloured room, rendered from six factors",
         480_000,
         (3, 64, 64),
-        "Apache-2.0",
         "https://github.com/google-deepmind/3d-shapes",
+        "Apache-2.0",
     ),
-    _of(
-        cars3d,
-        "183 car models from all sides, rendered",
-        17_568,
-        (3, 64, 64),
-        "not stated",
-        "http://www.scottreed.info",
-    ),
-    _of(mnist, "handwritten digits", 70_000, (1, 28, 28), "not stated", "http://yann.lecun.com/exdb/mnist"),
+    _of(cars3d, "183 car models from all sides, rendered", 17_568, (3, 64, 64), "http://www.scottreed.info"),
+    _of(mnist, "handwritten digits", 70_000, (1, 28, 28), "http://yann.lecun.com/exdb/mnist"),
     _of(
         cifar100,
         "photographs of 100 kinds of things, upscaled from 32 x 32",
         60_000,
         (3, 64, 64),
-        "not stated",
         "https://www.cs.toronto.edu/~kriz/cifar.html",
     ),
 )

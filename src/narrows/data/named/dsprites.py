@@ -41,16 +41,13 @@ from narrows.data.named.download import RemoteFile
 from narrows.data.readers.archives import read_header
 from narrows.data.readers.shared import readable
 
-FILES: tuple[RemoteFile, ...] = (
-    RemoteFile(
-        "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
-        (
-            "https://github.com/google-deepmind/dsprites-dataset/raw/master/"
-            "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
-        ),
-        "md5:7da33b31b13a06f4b04a70402ce90c2e",
-    ),
+_NAME = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
+OFFICIAL = RemoteFile(
+    _NAME,
+    (f"https://github.com/google-deepmind/dsprites-dataset/raw/master/{_NAME}",),
+    "md5:7da33b31b13a06f4b04a70402ce90c2e",
 )
+FILES = (OFFICIAL,)
 SHAPES = ("square", "ellipse", "heart")
 
 # In the order of the official file, last fastest: image number = np.ravel_multi_index(indices, SIZES).
@@ -105,7 +102,7 @@ def is_cached() -> bool:
 
 def read(folder: Path, progress: Progress = silent) -> Data:
     """Return the official set from the cache, which is filled from the file in `folder` first."""
-    return _cached(_OFFICIAL, lambda: _packed(folder / FILES[0].name, progress), "the official file")
+    return _cached(_OFFICIAL, lambda: _packed(folder / OFFICIAL.name, progress), "the official file")
 
 
 def drawn() -> Data:
@@ -166,12 +163,9 @@ def _size(shape: str, angle: float) -> np.ndarray:
     x, y = _OFFSETS, _OFFSETS[:, np.newaxis]
     u = x * np.cos(angle) - y * np.sin(angle)
     v = x * np.sin(angle) + y * np.cos(angle)
-    size: np.ndarray
     if shape == "square":
-        size = np.maximum(np.abs(u), np.abs(v)) / _SQUARE_HALF_SIDE
-    elif shape == "ellipse":
-        size = np.hypot(u / _ELLIPSE_HALF_AXES[0], v / _ELLIPSE_HALF_AXES[1])
-    else:
-        from_up = np.arctan2(np.abs(u), -v)
-        size = np.hypot(u, v) / np.interp(from_up, _HEART_ANGLES, _HEART_RADII)
-    return size
+        return np.maximum(np.abs(u), np.abs(v)) / _SQUARE_HALF_SIDE
+    if shape == "ellipse":
+        return np.hypot(u / _ELLIPSE_HALF_AXES[0], v / _ELLIPSE_HALF_AXES[1])
+    from_up = np.arctan2(np.abs(u), -v)
+    return np.hypot(u, v) / np.interp(from_up, _HEART_ANGLES, _HEART_RADII)

@@ -73,11 +73,6 @@ def read(folder: Path, progress: Progress = silent) -> Data:
         check_images(str(folder / file.name), array.shape, array.dtype, target.shape)
         target[...] = array
     progress("reading MNIST", len(FILES), len(FILES))
-    return Data(
-        "mnist",
-        ArrayExamples(images, 1 / 255),
-        "unit",
-        test=np.arange(TRAIN, TRAIN + TEST),
-        note=f"read from {folder}",
-        factors=Factors(FACTORS, labels),
-    )
+    examples, factors = ArrayExamples(images, 1 / 255), Factors(FACTORS, labels)
+    test = np.arange(TRAIN, TRAIN + TEST)
+    return Data("mnist", examples, "unit", test=test, note=f"read from {folder}", factors=factors)

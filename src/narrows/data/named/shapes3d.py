@@ -49,14 +49,13 @@ from narrows.data.named import formats
 from narrows.data.named.download import RemoteFile
 from narrows.data.readers.hdf5 import open_hdf5, rows_at_once
 
-FILES: tuple[RemoteFile, ...] = (
-    RemoteFile(
-        "3dshapes.h5",
-        ("https://storage.googleapis.com/3d-shapes/3dshapes.h5",),
-        "sha256:0a0f6ed98baff276a50f3a081a7434d788da63cb135a98189b2a5b5769be1785",
-        267_573_662,
-    ),
+OFFICIAL = RemoteFile(
+    "3dshapes.h5",
+    ("https://storage.googleapis.com/3d-shapes/3dshapes.h5",),
+    "sha256:0a0f6ed98baff276a50f3a081a7434d788da63cb135a98189b2a5b5769be1785",
+    267_573_662,
 )
+FILES = (OFFICIAL,)
 SHAPES = ("cube", "cylinder", "sphere", "capsule")
 
 # In the order of the official file, last fastest: image number = np.ravel_multi_index(indices, SIZES).
@@ -99,6 +98,9 @@ _X = np.abs(np.arange(1 - 2 * _SAMPLES, 2 * _SAMPLES)) / _SAMPLES
 _BICUBIC = np.where(_X < 1, 1.5 * _X**3 - 2.5 * _X**2 + 1, -0.5 * _X**3 + 2.5 * _X**2 - 4 * _X + 2).astype(np.float32)
 _BICUBIC /= _BICUBIC.sum()
 
+Hits = tuple[np.ndarray, np.ndarray]
+"""How many times its length each ray goes before it meets the object (inf: never), and the normal there."""
+
 # Steps of the mixtures: fine where a pixel shows one surface (no bands on the floor), coarser on edges.
 _FINE, _COARSE = 128, 16
 
@@ -140,7 +142,7 @@ def is_cached() -> bool:
 
 def read(folder: Path, progress: Progress = silent) -> Data:
     """Return the official set from the cache, which is filled from the file in `folder` first."""
-    path, factors = folder / FILES[0].name, Factors(FACTORS)
+    path, factors = folder / OFFICIAL.name, Factors(FACTORS)
     pixels, where = cached_array(_OFFICIAL, _ROW, np.uint8, lambda: _converted(path, factors, progress), factors.count)
     examples = ArrayExamples(pixels, 1 / 255)
     return Data("shapes3d", examples, "unit", note=f"the official file, {where}", factors=factors)
@@ -174,9 +176,7 @@ def draw() -> Iterator[np.ndarray]:
         amounts[scale, shape, orientation] = _rounded(mixture).reshape(-1, len(LAYERS))
     mixtures, maps = _distinct(amounts.reshape(-1, len(LAYERS)))
     yield maps.reshape(_GEOMETRIES, -1)
-    layers = np.zeros((len(LAYERS), _PIXELS * _PIXELS), np.int16)
-    layers[:, : len(mixtures)] = mixtures.T
-    yield layers.astype(np.uint16)
+    yield np.pad(mixtures.T, ((0, 0), (0, _PIXELS * _PIXELS - len(mixtures)))).astype(np.uint16)
 
 
 def draw_geometry(scale: int, shape: int, orientation: int) -> np.ndarray:
@@ -254,9 +254,9 @@ def _light(points: np.ndarray, normals: np.ndarray, forward: np.ndarray) -> tupl
     return _AMBIENT + _HEADLIGHT * headlight + _SPOT * np.maximum(0, facing) * cone, facing
 
 
-def _first_hit(shape: str, size: float, origins: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many times its length each ray goes before it meets the object (inf: never), and the normal there."""
-    objects: dict[str, tuple[float, float, Callable[..., tuple[np.ndarray, np.ndarray]]]] = {
+def _first_hit(shape: str, size: float, origins: np.ndarray, rays: np.ndarray) -> Hits:
+    """Return where each ray first meets the object."""
+    objects: dict[str, tuple[float, float, Callable[..., Hits]]] = {
         "cube": (_CUBE, np.sqrt(3) * _CUBE, _meet_cube),
         "cylinder": (_CYLINDER[1], np.hypot(*_CYLINDER), _meet_cylinder),
         "sphere": (_SPHERE, _SPHERE, partial(_meet_capsule, radius=_SPHERE, half_length=0)),
@@ -275,7 +275,7 @@ def _first_hit(shape: str, size: float, origins: np.ndarray, rays: np.ndarray) -
     return distance * np.float32(size), normals
 
 
-def _meet_cube(starts: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _meet_cube(starts: np.ndarray, rays: np.ndarray) -> Hits:
     outward = -np.sign(rays)  # of the three faces a ray can enter by
     enter, leave = (_CUBE * outward - starts) / rays, (-_CUBE * outward - starts) / rays
     last = enter.max(axis=1)
@@ -283,7 +283,7 @@ def _meet_cube(starts: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.nda
     return np.where(last < leave.min(axis=1), last, np.inf), normals
 
 
-def _meet_cylinder(starts: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _meet_cylinder(starts: np.ndarray, rays: np.ndarray) -> Hits:
     radius, half_height = _CYLINDER
     outward = -np.sign(rays[:, 2])  # of the flat face a ray can enter by
     flat = (outward * half_height - starts[:, 2]) / rays[:, 2]
@@ -298,9 +298,7 @@ def _meet_cylinder(starts: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np
     return distance, normals
 
 
-def _meet_capsule(
-    starts: np.ndarray, rays: np.ndarray, radius: float, half_length: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _meet_capsule(starts: np.ndarray, rays: np.ndarray, radius: float, half_length: float) -> Hits:
     """All points at `radius` from an upright line of half the length `half_length`; with none, a sphere."""
     axis = np.array([0, 0, 1], np.float32)
     tube, _ = _meet_round(starts[:, :2], rays[:, :2], radius)
@@ -323,8 +321,7 @@ def _meet_round(starts: np.ndarray, rays: np.ndarray, radius: float) -> tuple[np
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    products: np.ndarray = np.einsum("ij,ij->i", a, b)
-    return products
+    return np.einsum("ij,ij->i", a, b)
 
 
 def _reduce(samples: np.ndarray) -> np.ndarray:
@@ -348,9 +345,7 @@ def _rounded(mixture: np.ndarray) -> np.ndarray:
 
 def _distinct(amounts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct rows of `amounts` and, for each row, the number of its like."""
-    keys = np.zeros(len(amounts), np.int64)
-    for layer in range(len(LAYERS)):
-        keys = 1024 * keys + (amounts[:, layer] + 512)  # each -512 to 511: ten bits
+    keys = np.ravel_multi_index(tuple(amounts.T + 512), (1024,) * len(LAYERS))  # amounts are from -512 to 511
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
     assert len(first) <= _PIXELS * _PIXELS, "the mixtures must fit into a row of the cached array"
     return amounts[first], number.astype(np.uint16)
