@@ -52,7 +52,8 @@ def from_array(array: np.ndarray | torch.Tensor, values: Values = "unit", name: 
         scale = 1.0
     else:
         values = "unit"
-        scale = 1.0 if _only_zeros_and_ones(array) else 1 / 255
+        only_zeros_and_ones = array.dtype.kind == "b" or all(chunk.max() <= 1 for _, chunk in _chunks(array))
+        scale = 1.0 if only_zeros_and_ones else 1 / 255
     return Data(name, ArrayExamples(stored, scale), values)
 
 
@@ -148,10 +149,6 @@ def check_floats(array: np.ndarray, values: Values, name: str) -> None:
             f"{name}: values range from {low:.6g} to {high:.6g}, "
             f"more than single precision can square and sum ({LARGEST:.3g}); rescale them"
         )
-
-
-def _only_zeros_and_ones(array: np.ndarray) -> bool:
-    return array.dtype.kind == "b" or all(chunk.max() <= 1 for _, chunk in _chunks(array))
 
 
 def _chunks(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

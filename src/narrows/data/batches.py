@@ -46,8 +46,7 @@ class Batches:
             self._enter(self.epoch + 1, position=0)
         start = self.position * self.size
         self.position += 1
-        batch: np.ndarray = self.index[self._order[start : start + self.size]]
-        return batch
+        return self.index[self._order[start : start + self.size]]
 
     def state_dict(self) -> dict[str, int]:
         """Return the position of the stream."""

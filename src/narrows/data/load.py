@@ -34,13 +34,11 @@ from narrows.data.readers.images import LARGEST, SMALLEST, load_images
 from narrows.data.readers.tables import load_table
 
 Kind = Literal["set", "hub", "folder", "npy", "npz", "table", "hdf5"]
-_TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 ENDINGS: dict[str, Kind] = {
     ".npy": "npy",
     ".npz": "npz",
-    **dict.fromkeys(_TABLES, "table"),
-    ".h5": "hdf5",
-    ".hdf5": "hdf5",
+    **dict.fromkeys((".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq"), "table"),
+    **dict.fromkeys((".h5", ".hdf5"), "hdf5"),
 }
 HUB = "hf:"
 _KINDS: dict[str, tuple[tuple[Kind, ...], str]] = {  # the kinds of data that an option is for, and their description
@@ -72,10 +70,8 @@ class ReadOptions:
 
     def only_for(self, kind: Kind) -> "ReadOptions":
         """Return these options with those that do not apply to `kind` at their defaults."""
-        defaults = ReadOptions()
-        return replace(
-            self, **{name: getattr(defaults, name) for name, (kinds, _) in _KINDS.items() if kind not in kinds}
-        )
+        defaults = {name: getattr(ReadOptions, name) for name, (kinds, _) in _KINDS.items() if kind not in kinds}
+        return replace(self, **defaults)
 
 
 def load(

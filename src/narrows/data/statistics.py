@@ -83,5 +83,4 @@ class Moments:
 def symmetric_root(covariance: np.ndarray) -> np.ndarray:
     """Return the symmetric S with S S = covariance, (d, d); eigenvalues that rounding made negative count as 0."""
     values, vectors = np.linalg.eigh(covariance)
-    root: np.ndarray = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-    return root
+    return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T

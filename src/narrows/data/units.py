@@ -117,9 +117,7 @@ def common_units(x: np.ndarray, tau: float | None, limits: tuple[float, float]) 
             f"X has values up to {largest:.3g}, and double precision cannot sum squares above {LARGEST_VALUE:g}; "
             f"divide X by a large number first"
         )
-    values = Moments()
-    for part in steps(len(x), max(1, _VALUES * len(x) // x.size)):
-        values.add(x[part])
+    values = Moments.of(x[part] for part in steps(len(x), max(1, _VALUES * len(x) // x.size)))
     mean, std = values.mean, values.std
     spread = float(np.sqrt(np.square(std).mean()))
     varies = bool((std > np.finfo(x.dtype).eps * np.maximum(-values.low, values.high)).any())

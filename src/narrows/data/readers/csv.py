@@ -49,9 +49,8 @@ class Csv:
         self.header = not _is_row(cells)
         if self.header and not line.endswith((b"\n", b"\r")):
             raise no_rows(path)
-        self.names = [cell or f"c{i}" for i, cell in enumerate(cells, start=1)]
+        self.names = [cell if cell and self.header else f"c{i}" for i, cell in enumerate(cells, start=1)]
         if not self.header:
-            self.names = [f"c{i}" for i in range(1, len(cells) + 1)]
             self.remark = "; its first line holds only numbers and is taken as a row, not as names"
         elif "" in cells:
             self.remark = f"; column {cells.index('') + 1} has no name and is called c{cells.index('') + 1}"
@@ -138,8 +137,7 @@ class Csv:
                 f"{self.path}: row {row.number - before} has {row.actual_columns} fields, not {row.expected_columns} "
                 f"as the first line ({row.text[:40]!r}); fix it, and quote fields with {self.delimiter!r} in them"
             )
-        found = _CONVERSION.match(message)
-        if found:
+        if found := _CONVERSION.match(message):
             return text_error(self, int(found[1]), int(found[2]) - before, found[3])
         if "straddling" in message:
             message = f"a row is longer than {self.block >> 20} MB; is a quote left open?"

@@ -50,8 +50,7 @@ def load_hdf5(path: Path, key: str = "", values: Values = "unit", progress: Prog
 def _chosen(file: "h5py.File", path: Path) -> "h5py.Dataset":
     found = _datasets(file)
     wide = [key for key, shape in found.items() if len(shape) >= 2]
-    chosen = usual_key(wide)
-    if chosen:
+    if chosen := usual_key(wide):
         return file[chosen]
     if not wide:
         holds = f" ({_listed(found)})" if found else ""
@@ -63,17 +62,15 @@ def _named(file: "h5py.File", key: str, path: Path) -> "h5py.Dataset":
     import h5py
 
     key = key.strip("/") or "/"
-    try:
-        item = file[key]
-    except KeyError:
-        found = _datasets(file)
-        raise NarrowsError(
-            f"{path} holds no array {key!r}, or a link to one that cannot be opened; choose one of its keys: "
-            f"{_listed(found)}{did_you_mean(key, found)}"
-        ) from None
+    item = file.get(key)
     if isinstance(item, h5py.Dataset):
         return item
     found = _datasets(file)
+    if item is None:
+        raise NarrowsError(
+            f"{path} holds no array {key!r}, or a link to one that cannot be opened; choose one of its keys: "
+            f"{_listed(found)}{did_you_mean(key, found)}"
+        )
     inside = {name: shape for name, shape in found.items() if name.startswith(f"{key}/")}
     raise NarrowsError(
         f"{path}::{key} is a {type(item).__name__.lower()}, not an array; choose an array: {_listed(inside or found)}"

@@ -248,7 +248,6 @@ def _decoded(
     def piece(numbers: range) -> list[_T | str]:
         return [opened(file, pictures.formats, decode) for file in pictures.read(numbers)]
 
-    broken = 0
     pool = ThreadPoolExecutor(min(32, os.cpu_count() or 1))
     try:
         for part in steps(pictures.count, _CHUNK, what, progress):
@@ -262,10 +261,9 @@ def _decoded(
                 if skipped is None:
                     raise OptionError(f"{name} is a broken image ({result})", remedy + pictures.option, remedy)
                 skipped.append(name)
-                broken += 1
     finally:
         pool.shutdown(cancel_futures=True)
-    if broken == pictures.count:
+    if len(skipped or []) == pictures.count:
         raise NarrowsError(f"{pictures.where}: all {pictures.count:,} images are broken; use others")
 
 
@@ -295,9 +293,7 @@ def opened(
 
 
 def _header(image: "Picture") -> tuple[int, int, int]:
-    width, height = image.size
-    if orientation_of(image) >= 5:
-        width, height = height, width
+    height, width = image.size if orientation_of(image) >= 5 else image.size[::-1]
     return height, width, channels_of(image)
 
 

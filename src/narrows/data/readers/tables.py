@@ -60,9 +60,8 @@ def is_number(kind: "pa.DataType") -> bool:
 def text_error(table: Table, place: int, row: int, value: str) -> NarrowsError:
     """Return the error for a column that holds something other than numbers."""
     kind = str(table.types[place])
-    kind = (
-        "text" if kind in ("string", "large_string", "string_view", "binary") or is_number(table.types[place]) else kind
-    )
+    if is_number(table.types[place]) or kind in ("string", "large_string", "string_view", "binary"):
+        kind = "text"
     numbers = [name for i, name in enumerate(table.names) if i != place and is_number(table.types[i])]
     if numbers:
         more = f" (the first {LISTED} of {len(numbers)} columns of numbers)" if len(numbers) > LISTED else ""

@@ -16,7 +16,7 @@ A TensorDataset already holds one tensor, which is used as it is, without a copy
 
 import itertools
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,6 @@ def from_dataset(
     if isinstance(dataset, TensorDataset):
         return from_array(dataset.tensors[0], values, name)
     count, items = _iterate(dataset, name)
-    items = iter(items)
     try:
         first = _to_numpy(next(items), name, 0)
     except StopIteration:
@@ -68,12 +67,12 @@ def from_dataset(
     return from_array(array, values, name)
 
 
-def _iterate(dataset: object, name: str) -> tuple[int, Iterable[Any]]:
+def _iterate(dataset: object, name: str) -> tuple[int, Iterator[Any]]:
     """Return the number of items, 0 if it is unknown, and the items."""
     if isinstance(dataset, DataLoader):
         raise NarrowsError(f"{name}: a DataLoader gives batches, not examples; pass its dataset, loader.dataset")
     if isinstance(dataset, IterableDataset):
-        return 0, dataset
+        return 0, iter(dataset)
     if hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__"):
         count = len(dataset)
         return count, (dataset[i] for i in range(count))
