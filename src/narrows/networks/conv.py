@@ -130,7 +130,6 @@ class ConvDecoder(Decoder):
         """Set the last convolution's bias to the mean of each channel."""
         last = self.convs[-1]
         assert isinstance(last, UpsampleConv)
-        assert last.bias is not None
         last.bias.copy_(mean.mean((1, 2)))
 
     def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:

@@ -9,7 +9,7 @@ dimensions of a VAE: Linear layers for latent vectors, convolutions for latent m
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -46,11 +46,7 @@ def with_outputs(layer: Layer, kept: Sequence[int]) -> Layer:
     Raises:
         NarrowsError: If the layer is a convolution with groups.
     """
-    smaller = _selected(layer, output_axis(layer), kept)
-    if layer.bias is not None:
-        smaller.bias = nn.Parameter(layer.bias.detach()[list(kept)].clone(), layer.bias.requires_grad)
-    setattr(smaller, "out_features" if isinstance(layer, nn.Linear) else "out_channels", len(kept))
-    return smaller
+    return _selected(layer, "out", kept)
 
 
 def with_inputs(layer: Layer, kept: Sequence[int]) -> Layer:
@@ -63,20 +59,20 @@ def with_inputs(layer: Layer, kept: Sequence[int]) -> Layer:
     Raises:
         NarrowsError: If the layer is a convolution with groups.
     """
-    smaller = _selected(layer, 1 - output_axis(layer), kept)
-    setattr(smaller, "in_features" if isinstance(layer, nn.Linear) else "in_channels", len(kept))
-    return smaller
+    return _selected(layer, "in", kept)
 
 
-def _selected(layer: Layer, axis: int, kept: Sequence[int]) -> Layer:
+def _selected(layer: Layer, side: Literal["in", "out"], kept: Sequence[int]) -> Layer:
+    """Return a copy of a layer with some of the dimensions on one side, which for outputs have a bias each."""
     if not isinstance(layer, nn.Linear) and layer.groups != 1:
         raise NarrowsError(f"no channel can be removed from a convolution with groups={layer.groups}; use groups=1")
-    smaller = copy.copy(layer)  # shallow, because its tensors are replaced
-    smaller._parameters = dict(layer._parameters)
+    smaller = copy.deepcopy(layer)
+    axis = output_axis(layer) if side == "out" else 1 - output_axis(layer)
     index = torch.tensor(list(kept), dtype=torch.long, device=layer.weight.device)
     smaller.weight = nn.Parameter(layer.weight.detach().index_select(axis, index), layer.weight.requires_grad)
-    if layer.bias is not None:
-        smaller.bias = nn.Parameter(layer.bias.detach().clone(), layer.bias.requires_grad)
+    if side == "out" and layer.bias is not None:
+        smaller.bias = nn.Parameter(layer.bias.detach()[index], layer.bias.requires_grad)
+    setattr(smaller, f"{side}_features" if isinstance(layer, nn.Linear) else f"{side}_channels", len(kept))
     return smaller
 
 

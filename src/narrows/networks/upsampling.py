@@ -85,13 +85,11 @@ class UpsampleConv(nn.Module):
     def _pixels(self, x: Tensor) -> Tensor:
         """Return the sums pixel by pixel."""
         products = F.conv2d(x, _matrix(self.weight).view(-1, self.weight.shape[1], 1, 1))
-        y: Tensor = _SumPixels.apply(products, self.bias, self.weight.shape[2], self.factors)  # type: ignore[no-untyped-call]
-        return y
+        return _SumPixels.apply(products, self.bias, self.weight.shape[2], self.factors)  # type: ignore[no-untyped-call]
 
     def _rows(self, x: Tensor) -> Tensor:
         """Return the sums row by row."""
-        y: Tensor = _SumRows.apply(x, self.weight, self.bias, self.factors)  # type: ignore[no-untyped-call]
-        return y
+        return _SumRows.apply(x, self.weight, self.bias, self.factors)  # type: ignore[no-untyped-call]
 
     @property
     def _few(self) -> bool:
@@ -159,30 +157,8 @@ def _images(pixels: Tensor, batch: int, height: int) -> Tensor:
     return pixels.view(batch, height, -1, pixels.shape[-1]).permute(0, 3, 1, 2)
 
 
-def _sum_pixels(products: Tensor, bias: Tensor, taps: int, factors: tuple[int, int]) -> Tensor:
-    """Sum products, (batch, taps * taps * outputs, height, width): a row of the table is a pixel times one tap."""
-    batch, _, height, width = products.shape
-    routes = _pixel_routes(_at_least(batch), height, width, taps, factors)
-    table = products.permute(0, 2, 3, 1).reshape(-1, len(bias))
-    return _images(_sums(table, routes.sums, batch).add_(bias), batch, routes.height)
-
-
-def _sum_rows(x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
-    """Do the same for few outputs: a row of the table is a row of small pixels times one tap, for one output channel.
-
-    That sums over the rows of the kernel; the sum over its columns is a product with a fixed matrix of ones and zeros.
-    """
-    (batch, inputs, height, width), (outputs, _, taps, _) = x.shape, weight.shape
-    routes = _row_routes(_at_least(batch), height, taps, factors[0], outputs)
-    matrix = _matrix(weight).expand(batch, -1, -1)
-    products = torch.bmm(matrix, _pixels(x).view(batch, -1, inputs).transpose(1, 2))
-    y = _sums(products.view(-1, width), routes.sums, batch).view(-1, taps * width)
-    y = (y @ _columns(width, taps, factors[1], x.dtype)).view(batch, routes.height, outputs, -1).permute(0, 2, 1, 3)
-    return y.contiguous(memory_format=torch.channels_last).add_(bias.view(-1, 1, 1))
-
-
 class _SumPixels(torch.autograd.Function):
-    """`_sum_pixels` with its gradient.
+    """Sums products, (batch, taps * taps * outputs, height, width): a row of the table is a pixel times one tap.
 
     The result is not a view for autograd, so an activation may work on it in place, and gradients stay channels-last.
     """
@@ -190,7 +166,10 @@ class _SumPixels(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, products: Tensor, bias: Tensor, taps: int, factors: tuple[int, int]) -> Tensor:
         ctx.shape, ctx.taps, ctx.factors = products.shape, taps, factors
-        return _sum_pixels(products, bias, taps, factors).data
+        batch, _, height, width = products.shape
+        routes = _pixel_routes(_at_least(batch), height, width, taps, factors)
+        table = products.permute(0, 2, 3, 1).reshape(-1, len(bias))
+        return _images(_sums(table, routes.sums, batch).add_(bias), batch, routes.height).data
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -202,13 +181,22 @@ class _SumPixels(torch.autograd.Function):
 
 
 class _SumRows(torch.autograd.Function):
-    """`_sum_rows` with its gradient."""
+    """Does the same for few outputs: a row of the table is a row of small pixels times one tap, for one output channel.
+
+    That sums over the rows of the kernel; the sum over its columns is a product with a fixed matrix of ones and zeros.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, factors: tuple[int, int]) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.factors = factors
-        return _sum_rows(x, weight, bias, factors).data
+        (batch, inputs, height, width), (outputs, _, taps, _) = x.shape, weight.shape
+        routes = _row_routes(_at_least(batch), height, taps, factors[0], outputs)
+        matrix, columns = _matrix(weight).expand(batch, -1, -1), _columns(width, taps, factors[1], x.dtype)
+        products = torch.bmm(matrix, _pixels(x).view(batch, -1, inputs).transpose(1, 2))
+        y = _sums(products.view(-1, width), routes.sums, batch).view(-1, taps * width) @ columns
+        y = y.view(batch, routes.height, outputs, -1).permute(0, 2, 1, 3)
+        return y.contiguous(memory_format=torch.channels_last).add_(bias.view(-1, 1, 1)).data
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
