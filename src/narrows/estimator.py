@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
 from narrows._util.errors import NarrowsError, as_argument, setting
+from narrows._util.progress import steps
 from narrows.data import from_array, split, thinned
 from narrows.data.arrays import CHANNELS
 from narrows.data.units import common_units
@@ -172,7 +173,6 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.model_ = model
         self.result_ = result
         self.shape_: tuple[int, ...] = x.shape[1:]
-        self.layout_ = _layout(self.shape_)
         self.mean_ = mean
         self.n_components_ = model.n
         self.met_ = result.met
@@ -221,11 +221,8 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def transform(self, X: ArrayLike) -> np.ndarray:
         """Return the codes of `X`, an array of shape `(N, n_components_)`."""
-        x = self._examples(X)
-        out = np.empty((len(x), self.n_components_), x.dtype)
-        for part, batch, model in self._parts(x):
-            out[part] = model.encode(batch).mean
-        return out
+        parts = self._parts(self._examples(X))
+        return torch.cat([model.encode(batch).mean for _, batch, model in parts]).numpy()
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         """Decode codes of shape `(N, n_components_)` into examples in their own unit."""
@@ -280,12 +277,10 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_scalar(components, "components", Integral, min_val=1)
         state = check_random_state(random_state)
         generator = torch.Generator().manual_seed(int(state.randint(2**31 - 1)))
-        codes = np.empty((min(len(x), MOST_CODES), self.n_components_))
-        for part, batch, model in self._parts(x[thinned(np.arange(len(x)), MOST_CODES)]):
-            posterior = model.encode(batch)
-            codes[part] = posterior.draw(standard_normal(posterior.mean, generator))
+        posteriors = [model.encode(batch) for _, batch, model in self._parts(x[thinned(np.arange(len(x)), MOST_CODES)])]
+        codes = torch.cat([p.draw(standard_normal(p.mean, generator)) for p in posteriors]).double()
         with _as_value_error():
-            return fit_sampler(kind, codes, int(components), int(state.randint(2**31 - 1)))
+            return fit_sampler(kind, codes.numpy(), int(components), int(state.randint(2**31 - 1)))
 
     @property
     def _n_features_out(self) -> int:
@@ -337,19 +332,25 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Yield rows, or codes, some at a time, with a model of their precision."""
         model = self.model_ if rows.dtype == np.float32 else copy.deepcopy(self.model_).double()
         with torch.no_grad():
-            for start in range(0, len(rows), ROWS):
-                part = slice(start, start + ROWS)
+            for part in steps(len(rows), ROWS):
                 batch = torch.from_numpy(np.array(rows[part]))  # a writable copy, whatever the strides
                 yield part, self._inside(batch), model
 
     def _inside(self, rows: Tensor) -> Tensor:
         """Return a user's images, (N, H, W[, C]), as (N, C, H, W); codes and vectors stay as they are."""
-        if rows.shape[1:] != self.shape_ or self.layout_ == "rows":
-            return rows
-        return {"grey": rows[:, None], "last": rows.movedim(-1, 1), "first": rows}[self.layout_]
+        if rows.ndim == 3:
+            return rows[:, None]
+        return rows.movedim(-1, 1) if rows.ndim == 4 and self._channels_last else rows
 
     def _outside(self, rows: Tensor) -> Tensor:
-        return {"rows": rows, "grey": rows[:, 0], "last": rows.movedim(1, -1), "first": rows}[self.layout_]
+        """Return the decoder's output in the shape of the user's examples."""
+        rows = rows.movedim(1, -1) if self._channels_last else rows
+        return rows.reshape(len(rows), *self.shape_)
+
+    @property
+    def _channels_last(self) -> bool:
+        """Whether the channels of an image are its last axis, by the rule of `narrows.data.from_array`."""
+        return len(self.shape_) == 3 and self.shape_[-1] in CHANNELS
 
 
 class _Printer(Listener):
@@ -375,10 +376,3 @@ def _as_value_error() -> Iterator[None]:
     except NarrowsError as error:
         text = error.spelled(lambda name, value: as_argument(names.get(name, name), value))
         raise ValueError(text) from error
-
-
-def _layout(shape: tuple[int, ...]) -> str:
-    """Return how examples of this shape are laid out, by the rule of `narrows.data.from_array`."""
-    if len(shape) == 3:
-        return "last" if shape[-1] in CHANNELS else "first"
-    return "rows" if len(shape) == 1 else "grey"
