@@ -54,11 +54,7 @@ def _total(values: Tensor) -> Tensor:
     return values.sum(axes) if axes else values
 
 
-ERRORS: dict[str, Error] = {
-    "squared": squared_error,
-    "cross-entropy": cross_entropy,
-    "absolute": absolute_error,
-}
+ERRORS: dict[str, Error] = {"squared": squared_error, "cross-entropy": cross_entropy, "absolute": absolute_error}
 """The errors that `TrainConfig.error` can name."""
 
 

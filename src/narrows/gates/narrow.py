@@ -105,9 +105,9 @@ def _remove_closed(model: nn.Module, gate: Gate, uses: Counter[int]) -> Place:
             raise NarrowsError(
                 f"the {type(module).__name__} next to a gate is used in more than one place and would change in all"
             )
-    _check_axes(gate, source, between)
-    n, kept = gate.gates.n, gate.gates.kept()
     flattened = any(isinstance(module, nn.Flatten) for module in between)
+    _check_axes(gate, source, between, flattened)
+    n, kept = gate.gates.n, gate.gates.kept()
     map_to_rows = isinstance(reader, nn.Linear) and not isinstance(source, nn.Linear)
     columns = inputs(reader) // n if map_to_rows and flattened else 1  # per channel, once the map is flattened
     if outputs(source) != n or inputs(reader) != n * columns or map_to_rows != flattened:
@@ -143,16 +143,15 @@ def _has_hooks(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
-def _check_axes(gate: Gate, source: nn.Module, between: Sequence[nn.Module]) -> None:
+def _check_axes(gate: Gate, source: nn.Module, between: Sequence[nn.Module], flattened: bool) -> None:
     """Raise if the gates, or a module next to them, work on another axis than the one the layer makes."""
     rows = isinstance(source, nn.Linear)
     for module in between:
         partial = isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) != (1, -1)
         if partial or (rows and type(module) in MAPS_ONLY):
             raise NarrowsError(f"{module} next to gates behind a {type(source).__name__} would mix its units")
-    flat = any(isinstance(module, nn.Flatten) for module in between)
     axis = -1 if rows else 1
-    axes = gate.axes or (max(2, gate.dim + 1) if rows or flat else 4)
+    axes = gate.axes or (max(2, gate.dim + 1) if rows or flattened else 4)
     if gate.dim % axes != axis % axes:
         raise NarrowsError(
             f"gates stand on axis {gate.dim} of a tensor with {axes} axes, and the {type(source).__name__} before them "

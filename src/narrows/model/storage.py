@@ -132,26 +132,21 @@ def _read_network(description: dict[str, Any]) -> NetworkConfig:
         raise NarrowsError(f"network has an entry {unknown[0]!r:.80} that does not exist")
     defaults = {f.name: None if f.default is MISSING else f.default for f in fields(NetworkConfig)}
     stored = {**defaults, **stored}
-    _check(
-        stored,
-        {
-            "kind": (f"one of {', '.join(choices['kind'])}", lambda v: v in choices["kind"]),
-            "output": (f"one of {', '.join(choices['output'])}", lambda v: v in choices["output"]),
-            "shape": ("one or three whole numbers from 1 on", lambda v: _list(v, 1, _size) or _list(v, 3, _size)),
-            "n": ("a whole number from 0 on", _whole),
-            "width": ("a whole number from 1 on", _size),
-            "direct": ("true or false", lambda v: type(v) is bool),
-        },
-    )
+    network_rules: Rules = {
+        "kind": (f"one of {', '.join(choices['kind'])}", lambda v: v in choices["kind"]),
+        "output": (f"one of {', '.join(choices['output'])}", lambda v: v in choices["output"]),
+        "shape": ("one or three whole numbers from 1 on", lambda v: _list(v, 1, _size) or _list(v, 3, _size)),
+        "n": ("a whole number from 0 on", _whole),
+        "width": ("a whole number from 1 on", _size),
+        "direct": ("true or false", lambda v: type(v) is bool),
+    }
+    _check(stored, network_rules)
     if stored["kind"] == "conv":
         _check(stored, {"shape": ("that of images with convolutional networks", lambda v: has_conv_plan(tuple(v)))})
     network = NetworkConfig(**{**stored, "shape": tuple(stored["shape"])})
-    columns = network.shape[0] if len(network.shape) == 1 else 0
+    n, columns = network.n, network.shape[0] if len(network.shape) == 1 else 0
     rules: Rules = {
-        "kept": (
-            f"{network.n} different whole numbers from 0 on",
-            lambda v: _list(v, network.n, _whole) and len(set(v)) == network.n,
-        ),
+        "kept": (f"{n} different whole numbers from 0 on", lambda v: _list(v, n, _whole) and len(set(v)) == n),
         "tau": ("a number above 0, or null", lambda v: v is None or _above_zero(v)),
         "error": (f"one of {', '.join(ERRORS)}", lambda v: v in tuple(ERRORS)),
         "data": ("a text", _text),

@@ -163,15 +163,10 @@ class VAE(nn.Module):
         for name in self.heads:
             encoder = _replaced(encoder, name, with_outputs(checks.prunable(encoder, "encoder", name), rows))
         decoder = _replaced(decoder, self.stem, with_inputs(checks.prunable(decoder, "decoder", self.stem), kept))
-        smaller = VAE(
-            encoder,
-            decoder,
-            (len(kept), *self.latent_shape[1:]),
-            self.heads,
-            self.stem,
-            scaling=copy.deepcopy(self.scaling),
-            network=replace(self.network, n=len(kept)) if self.network else None,
-        ).train(self.training)
+        latent, scaling = (len(kept), *self.latent_shape[1:]), copy.deepcopy(self.scaling)
+        network = replace(self.network, n=len(kept)) if self.network else None
+        smaller = VAE(encoder, decoder, latent, self.heads, self.stem, scaling=scaling, network=network)
+        smaller.train(self.training)
         smaller.kept = [self.kept[j] for j in kept]
         if self.network is None:
             checks.check_narrowed(self, smaller, kept)
@@ -233,11 +228,7 @@ class GatedVAE(VAE):
         return super().encode(x)
 
     def decode(
-        self,
-        z: Tensor,
-        gates: Tensor | None = None,
-        record: Statistics | None = None,
-        reuse: Statistics | None = None,
+        self, z: Tensor, gates: Tensor | None = None, record: Statistics | None = None, reuse: Statistics | None = None
     ) -> Tensor:
         """Decode z * gates.
 
