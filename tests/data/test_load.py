@@ -11,16 +11,13 @@ from narrows._util.errors import NarrowsError
 from narrows.data import absolute, load
 from narrows.data.load import Kind, ReadOptions
 from narrows.training.config import TrainConfig
+from refusals import refused
 
 ARRAY = np.random.default_rng(0).random((6, 5, 7, 3), dtype=np.float32)
 
 
 def refusal(source, values="unit"):
-    with pytest.raises(NarrowsError) as caught:
-        load(source, values)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return refused(load, source, values)
 
 
 def test_npy_is_mapped_not_read(tmp_path):
@@ -73,14 +70,17 @@ def test_files_of_something_else(tmp_path):
     assert "is damaged or not a" in refusal(path)
 
 
-def test_unreadable_file(tmp_path, monkeypatch):
-    np.save(tmp_path / "mine.npy", ARRAY)
+@pytest.mark.parametrize(
+    ("name", "save", "opener"), [("mine.npy", np.save, "numpy.load"), ("mine.npz", np.savez, "zipfile.ZipFile")]
+)
+def test_unreadable_file(tmp_path, monkeypatch, name, save, opener):
+    save(tmp_path / name, ARRAY)
 
     def deny(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(np, "load", deny)
-    assert "mine.npy cannot be read (Permission denied)" in refusal(tmp_path / "mine.npy")
+    monkeypatch.setattr(opener, deny)
+    assert f"{name} cannot be read (Permission denied)" in refusal(tmp_path / name)
 
 
 KINDS = ".npy, .npz, .csv, .tsv, .csv.gz, .tsv.gz, .parquet, .pq, .h5, .hdf5"

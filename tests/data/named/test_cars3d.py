@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import os
 import tarfile
 
 import numpy as np
@@ -10,9 +9,9 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from narrows._util.errors import NarrowsError
 from narrows.data.factors import Factor
 from narrows.data.named import cars3d
+from refusals import refused_archive
 
 NAMES = ("car_042_mesh", "car_007_mesh", "car_199_mesh")
 ROWS, COLUMNS = np.mgrid[:128, :128]
@@ -71,15 +70,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def refusal(folder):
-    with pytest.raises(NarrowsError) as caught:
-        cars3d.read(folder)
-    text = str(caught.value)
-    assert text.startswith(str(folder / "nips2015-analogy-data.tar.gz"))
-    assert "\n" not in text
-    assert "fetch it again" in text or "check the path" in text
-    assert os.listdir(folder / "cache") == []
-    assert not cars3d.is_cached()
-    return text
+    return refused_archive(cars3d, folder)
 
 
 def halved(image):

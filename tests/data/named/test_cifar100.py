@@ -2,17 +2,16 @@
 
 import gzip
 import io
-import os
 import tarfile
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from narrows._util.errors import NarrowsError
 from narrows.data.named import cifar100
 from narrows.data.named.cifar100 import FACTORS
 from narrows.data.named.formats import resized
+from refusals import refused_archive
 
 TRAIN, TEST = 7, 5
 RNG = np.random.default_rng(0)
@@ -68,15 +67,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def refusal(folder):
-    with pytest.raises(NarrowsError) as caught:
-        cifar100.read(folder)
-    text = str(caught.value)
-    assert text.startswith(str(folder / "cifar-100-binary.tar.gz"))
-    assert "\n" not in text
-    assert "fetch it again" in text or "check the path" in text
-    assert os.listdir(folder / "cache") == []
-    assert not cifar100.is_cached()
-    return text
+    return refused_archive(cifar100, folder)
 
 
 def upscaled(image):

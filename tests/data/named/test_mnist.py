@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from narrows._util.errors import NarrowsError
 from narrows.data import split
 from narrows.data.named import mnist
 from narrows.data.named.download import fetch
+from refusals import refused
 
 # The first 100 training and 20 test digits of MNIST (CC BY-SA 3.0), under the names of the official files.
 SAMPLES = Path(__file__).with_name("mnist_samples")
@@ -36,11 +36,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def refusal(folder):
-    with pytest.raises(NarrowsError) as caught:
-        mnist.read(folder)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return refused(mnist.read, folder)
 
 
 def test_training_images_first_then_test_images(folder):

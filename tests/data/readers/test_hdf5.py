@@ -8,17 +8,11 @@ import h5py
 import numpy as np
 import pytest
 
-from narrows._util.errors import NarrowsError
 from narrows.data.readers import hdf5
 from narrows.data.readers.hdf5 import load_hdf5
+from refusals import refused
 
 ARRAY = np.random.default_rng(0).random((6, 5, 7, 3), dtype=np.float32)
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 @pytest.fixture
@@ -33,11 +27,7 @@ def write(path, **arrays):
 
 
 def refusal(path, key="", values="unit"):
-    with pytest.raises(NarrowsError) as caught:
-        load_hdf5(path, key, values)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return refused(load_hdf5, path, key, values)
 
 
 def images(data):
@@ -46,7 +36,7 @@ def images(data):
 
 @pytest.mark.parametrize("layout", [{}, {"chunks": (4, 2, 7, 1)}, {"chunks": (4, 5, 7, 3), "compression": "gzip"}])
 @pytest.mark.parametrize("share", [0.25, 0.0])
-def test_values_arrive_exactly(path, folder, monkeypatch, layout, share):
+def test_values_arrive_exactly(path, cache, monkeypatch, layout, share):
     monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", share)
     with h5py.File(path, "w") as file:
         file.create_dataset("faces", data=ARRAY, **layout)
@@ -56,15 +46,15 @@ def test_values_arrive_exactly(path, folder, monkeypatch, layout, share):
     np.testing.assert_array_equal(images(data), ARRAY)
     if share:
         assert data.note == f"read from {path}::faces"
-        assert not folder.exists()
+        assert not cache.exists()
     else:
         assert isinstance(data.examples.array.base, np.memmap)
-        (cached,) = folder.iterdir()
+        (cached,) = cache.iterdir()
         assert cached.name.startswith("hdf5-")
         assert data.note == f"read from {path}::faces, cached in {cached}"
 
 
-def test_a_large_set_is_converted_once(path, folder, monkeypatch):
+def test_a_large_set_is_converted_once(path, cache, monkeypatch):
     monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", 0.0)
     monkeypatch.setattr(hdf5, "CHUNK_BYTES", 1000)  # two images of 420 bytes
     write(path, x=ARRAY)
@@ -75,7 +65,7 @@ def test_a_large_set_is_converted_once(path, folder, monkeypatch):
         seen.clear()
     write(path, x=ARRAY[::-1])
     np.testing.assert_array_equal(images(load_hdf5(path)), ARRAY[::-1])
-    assert len(os.listdir(folder)) == 2
+    assert len(os.listdir(cache)) == 2
 
 
 @pytest.mark.parametrize("dtype", [">f4", ">f8", "f2", "u1", "?"])
@@ -222,7 +212,7 @@ def test_truncated_files(path, keep):
 
 
 @pytest.mark.parametrize("share", [0.25, 0.0])
-def test_flipped_bytes(path, folder, monkeypatch, share):
+def test_flipped_bytes(path, cache, monkeypatch, share):
     monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", share)
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset("x", data=ARRAY, chunks=(6, 5, 7, 3), compression="gzip")
@@ -231,7 +221,7 @@ def test_flipped_bytes(path, folder, monkeypatch, share):
     content[place + 100 : place + 300] = bytes(200)
     path.write_bytes(content)
     assert refusal(path).startswith(f"{path}::x: the file is damaged or not an HDF5 file (")
-    assert not folder.exists() or os.listdir(folder) == []
+    assert not cache.exists() or os.listdir(cache) == []
 
 
 def test_files_of_something_else(tmp_path, path):

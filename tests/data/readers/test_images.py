@@ -15,17 +15,12 @@ from PIL import Image
 from narrows._util.errors import NarrowsError
 from narrows.data import load
 from narrows.data.readers.images import load_images, to_array
+from refusals import refused
 
 RNG = np.random.default_rng(0)
 COLOUR = RNG.integers(0, 256, (20, 24, 3), dtype=np.uint8)
 GREY = RNG.integers(0, 256, (20, 24), dtype=np.uint8)
 ALPHA = RNG.integers(0, 256, (20, 24), dtype=np.uint8)
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 @pytest.fixture
@@ -46,11 +41,7 @@ def one(folder, pixels, name="a.png", size=None, **options):
 
 
 def refusal(folder, **options):
-    with pytest.raises(NarrowsError) as caught:
-        load_images(folder, **options)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return refused(load_images, folder, **options)
 
 
 def over_black(pixels, alpha):

@@ -12,15 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from narrows._util.errors import NarrowsError
 from narrows.data.readers import csv as csv_reader, parquet as parquet_reader
 from narrows.data.readers.tables import load_table
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+from refusals import refused
 
 
 @pytest.fixture
@@ -37,11 +31,7 @@ def save(tmp_path):
 
 
 def refusal(path, columns=None):
-    with pytest.raises(NarrowsError) as caught:
-        load_table(path, columns)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text.removeprefix(f"{path}")
+    return refused(load_table, path, columns).removeprefix(f"{path}")
 
 
 def read(path, columns=None):
@@ -321,14 +311,14 @@ def test_truncated_parquet(save, keep):
     assert refusal(path).startswith(": the file is damaged or not a Parquet file (")
 
 
-def test_flipped_bytes_of_parquet(save, folder, monkeypatch):
+def test_flipped_bytes_of_parquet(save, cache, monkeypatch):
     monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", 0.0)
     path = save({"a": np.arange(5000.0)}, "t.parquet")
     content = bytearray(path.read_bytes())
     content[10:400] = bytes(390)
     path.write_bytes(content)
     assert refusal(path).startswith(": the file is damaged or not a Parquet file (")
-    assert os.listdir(folder) == []
+    assert os.listdir(cache) == []
 
 
 @pytest.mark.parametrize("cut", [5, 200])
@@ -342,7 +332,7 @@ def test_truncated_gzip(save, monkeypatch, cut, share):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_table_too_large_for_memory_is_cached(save, folder, monkeypatch, kind):
+def test_a_table_too_large_for_memory_is_cached(save, cache, monkeypatch, kind):
     monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", 0.0)
     monkeypatch.setattr(csv_reader, "_BLOCK", 100)
     monkeypatch.setattr(csv_reader, "CHUNK_BYTES", 1000)
@@ -355,7 +345,7 @@ def test_a_table_too_large_for_memory_is_cached(save, folder, monkeypatch, kind)
         data = load_table(path, progress=lambda *now: seen.append(now))
         assert isinstance(data.examples.array, np.memmap)
         np.testing.assert_array_equal(data.examples.array, values)
-        (cached,) = folder.iterdir()
+        (cached,) = cache.iterdir()
         assert cached.name.startswith("table-")
         assert data.note == f"300 rows of 2 columns read from {path}, cached in {cached}"
         assert bool(seen) is not again
@@ -365,7 +355,7 @@ def test_a_table_too_large_for_memory_is_cached(save, folder, monkeypatch, kind)
         seen.clear()
     np.testing.assert_array_equal(load_table(path, ["b", "a"]).examples.array, values[:, ::-1])
     np.testing.assert_array_equal(load_table(path, ["b"]).examples.array, values[:, 1:])
-    assert len(os.listdir(folder)) == 3
+    assert len(os.listdir(cache)) == 3
 
 
 def test_a_file_left_half_read_does_not_trouble_the_end_of_the_process(save):
@@ -379,11 +369,11 @@ def test_a_file_left_half_read_does_not_trouble_the_end_of_the_process(save):
 
 
 @pytest.mark.parametrize("share", [0.25, 0.0])
-def test_refused_tables_leave_nothing_in_the_cache(save, folder, monkeypatch, share):
+def test_refused_tables_leave_nothing_in_the_cache(save, cache, monkeypatch, share):
     monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", share)
     refusal(save("a,b\n1,2\n1,\n"))
     refusal(save({"a": [1, None]}, "t.parquet"))
-    assert not folder.exists() or os.listdir(folder) == []
+    assert not cache.exists() or os.listdir(cache) == []
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])

@@ -11,8 +11,8 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
-from narrows._util.errors import NarrowsError
 from narrows.data.readers.torch_datasets import from_dataset
+from refusals import refused
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (7, 5, 6, 3), dtype=np.uint8)
 FLOATS = np.random.default_rng(1).random((7, 4), dtype=np.float32)
@@ -42,11 +42,7 @@ def served(data):
 
 
 def refusal(dataset, **options):
-    with pytest.raises(NarrowsError) as caught:
-        from_dataset(dataset, name="mine", **options)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return refused(from_dataset, dataset, name="mine", **options)
 
 
 @pytest.mark.parametrize("wrap", [lambda a: a, torch.from_numpy, lambda a: torch.from_numpy(a).requires_grad_()])
