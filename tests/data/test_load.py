@@ -9,7 +9,7 @@ import pytest
 
 from narrows._util.errors import NarrowsError
 from narrows.data import absolute, load
-from narrows.data.load import Kind, ReadOptions
+from narrows.data.options import Kind, ReadOptions
 from narrows.training.config import TrainConfig
 from refusals import refused
 

@@ -2,9 +2,10 @@
 
 In reading order:
 
-1. load.py: `load` reads what a user types, a named set (named/) or files (readers/, one module per kind). arrays.py and
-   readers/torch_datasets.py: `from_array` and `from_dataset` wrap what you already hold. All three check every value
-   once and return a `Data` (dataset.py), with the `Factors` (factors.py) of labelled sets.
+1. load.py: `load` reads what a user types, a named set (named/) or files (readers/, one module per kind), with the
+   options of options.py. arrays.py and readers/torch_datasets.py: `from_array` and `from_dataset` wrap what you already
+   hold. All three check every value once and return a `Data` (dataset.py), with the `Factors` (factors.py) of labelled
+   sets.
 2. examples.py: `Data.examples` serves batches by index. Pixels stay as they are stored (bytes, bits, a file on disk, a
    rule that draws them) until a batch is requested, so a set may be larger than memory. `Data.exact` serves a table in
    float64.

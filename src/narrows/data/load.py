@@ -19,21 +19,19 @@ import difflib
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Literal
 
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.progress import Progress, silent
 from narrows.data.dataset import Data, Values
 from narrows.data.named.catalogue import SETS, Source, open_set
+from narrows.data.options import APPLIES_TO, Kind, ReadOptions
 from narrows.data.readers.archives import load_npy, load_npz
 from narrows.data.readers.hdf5 import load_hdf5
 from narrows.data.readers.hub import load_hub
 from narrows.data.readers.images import LARGEST, SMALLEST, load_images
 from narrows.data.readers.tables import load_table
 
-Kind = Literal["set", "hub", "folder", "npy", "npz", "table", "hdf5"]
 ENDINGS: dict[str, Kind] = {
     ".npy": "npy",
     ".npz": "npz",
@@ -41,37 +39,6 @@ ENDINGS: dict[str, Kind] = {
     **dict.fromkeys((".h5", ".hdf5"), "hdf5"),
 }
 HUB = "hf:"
-_KINDS: dict[str, tuple[tuple[Kind, ...], str]] = {  # the kinds of data that an option is for, and their description
-    "source": (("set",), "sets that can be drawn (dsprites, shapes3d)"),
-    "image_size": (("folder", "hub"), "folders of images and hf: sets"),
-    "skip_broken": (("folder",), "folders of images"),
-    "columns": (("table",), "tables (.csv, .tsv, .parquet)"),
-}
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How data are read: the same settings for `load`, a training run, and everything that opens a run's data again."""
-
-    source: Source = "auto"
-    """Named sets that can be drawn: the official file, the drawn set, or whichever is available (auto)."""
-    image_size: str | int | tuple[int, int] | None = None
-    """Images: scale and crop each to 64, "48x64" or (48, 64), height x width."""
-    skip_broken: bool = False
-    """Folders of images: leave out files that cannot be read."""
-    columns: str | Sequence[str] | None = None
-    """Tables: the columns to take, a list or "a,b,c"; None for all."""
-    values: Values = "unit"
-    """unit: floats must lie in [0, 1]; any: any finite numbers."""
-
-    def given(self) -> list[str]:
-        """Return the names of the options that apply to some kinds of data only and are not at their defaults."""
-        return [f.name for f in fields(self) if f.name in _KINDS and getattr(self, f.name) != f.default]
-
-    def only_for(self, kind: Kind) -> "ReadOptions":
-        """Return these options with those that do not apply to `kind` at their defaults."""
-        defaults = {name: getattr(ReadOptions, name) for name, (kinds, _) in _KINDS.items() if kind not in kinds}
-        return replace(self, **defaults)
 
 
 def load(
@@ -111,7 +78,7 @@ def read(data: str | Path, options: ReadOptions, progress: Progress = silent) ->
     text = str(data)
     kind = kind_of(text)
     for name in options.given():
-        kinds, description = _KINDS[name]
+        kinds, description = APPLIES_TO[name]
         if kind not in kinds:
             raise NarrowsError(f"{setting(name)} is for {description}, and {text} is none of them; leave it out")
     size, values = _size(options.image_size), options.values

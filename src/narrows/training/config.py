@@ -14,7 +14,7 @@ from narrows._util.errors import NarrowsError, setting
 from narrows.recipes.registry import RECIPES, RecipeName
 
 if TYPE_CHECKING:
-    from narrows.data.load import ReadOptions
+    from narrows.data.options import ReadOptions
 
 PROMISES = ("tau", "tau_per_value", "explained", "as_good_as")
 """The ways to say which error is accepted; a run has one."""
@@ -96,7 +96,7 @@ class TrainConfig:
 
     def reading(self) -> "ReadOptions":
         """Return the settings that say how the data are read."""
-        from narrows.data.load import ReadOptions  # not above: options are listed without loading torch
+        from narrows.data.options import ReadOptions  # not above: options are listed without loading torch
 
         return ReadOptions(self.source, self.image_size, self.skip_broken, self.columns, self.values)
 

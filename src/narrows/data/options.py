@@ -1,0 +1,46 @@
+"""The options that say how data are read.
+
+A training run, `load` and everything that opens a run's data again share them. To add one, add a field here and to
+`TrainConfig` (a test compares the two), and use it in load.py or in the reader it is for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+from narrows.data.dataset import Values
+from narrows.data.named.catalogue import Source
+
+Kind = Literal["set", "hub", "folder", "npy", "npz", "table", "hdf5"]
+APPLIES_TO: dict[str, tuple[tuple[Kind, ...], str]] = {
+    "source": (("set",), "sets that can be drawn (dsprites, shapes3d)"),
+    "image_size": (("folder", "hub"), "folders of images and hf: sets"),
+    "skip_broken": (("folder",), "folders of images"),
+    "columns": (("table",), "tables (.csv, .tsv, .parquet)"),
+}
+"""The kinds of data that an option is for, and how they are described."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How data are read: the same settings for `load`, a training run, and everything that opens a run's data again."""
+
+    source: Source = "auto"
+    """Named sets that can be drawn: the official file, the drawn set, or whichever is available (auto)."""
+    image_size: str | int | tuple[int, int] | None = None
+    """Images: scale and crop each to 64, "48x64" or (48, 64), height x width."""
+    skip_broken: bool = False
+    """Folders of images: leave out files that cannot be read."""
+    columns: str | Sequence[str] | None = None
+    """Tables: the columns to take, a list or "a,b,c"; None for all."""
+    values: Values = "unit"
+    """unit: floats must lie in [0, 1]; any: any finite numbers."""
+
+    def given(self) -> list[str]:
+        """Return the names of the options that apply to some kinds of data only and are not at their defaults."""
+        return [f.name for f in fields(self) if f.name in APPLIES_TO and getattr(self, f.name) != f.default]
+
+    def only_for(self, kind: Kind) -> "ReadOptions":
+        """Return these options with those that do not apply to `kind` at their defaults."""
+        defaults = {name: getattr(ReadOptions, name) for name, (kinds, _) in APPLIES_TO.items() if kind not in kinds}
+        return replace(self, **defaults)
