@@ -10,7 +10,7 @@ LARGEST_PORT = 65_535
 
 
 @app.command
-def explore(run: Path, /, *, port: int = 0) -> int:
+def explore(run: Path, /, *, port: int = 0) -> None:
     """Open a local page with one slider per latent dimension, on which inputs can be changed.
 
     The command prints the address of the page, which only this machine can reach. Ctrl-C ends it.
@@ -47,4 +47,3 @@ def explore(run: Path, /, *, port: int = 0) -> int:
             server.shutdown()
             thread.join()
     print("ended")
-    return 0

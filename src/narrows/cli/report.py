@@ -14,7 +14,7 @@ COMPARISON = Path("compare.html")
 
 
 @app.command
-def report(*runs: Path, out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None) -> int:
+def report(*runs: Path, out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None) -> None:
     """Write a report about a run, or a comparison of several, as one page that needs no network.
 
     Examples:
@@ -49,7 +49,6 @@ def report(*runs: Path, out: Annotated[Path | None, Parameter(name=["--out", "-o
     except OSError as error:
         raise NarrowsError(f"cannot write the report: {error.strerror}: {error.filename}") from error
     print(f"report: {written}")
-    return 0
 
 
 def _folders(run: Path) -> list[RunFolder]:
