@@ -56,7 +56,7 @@ def reconstruct(run: Run, data: Source = None, /, *, out: Out) -> None:
     errors = Moments()
     with _opened(run, out) as (model, progress):
         read = trained.open_data(model, data, progress)
-        shape = stream.write(out, stream.reconstruct(model, read, progress, errors))
+        shape = stream.write(out, stream.reconstruct(model, read, errors, progress))
     unit = ", in each column's standard deviation or range" if "units" in model.about else ""
     promise = "" if model.tau is None else f" (tau {model.tau:g})"
     print(f"{shape[0]:,} reconstructions: {out}")
@@ -89,13 +89,15 @@ def sample(
         The same seed gives the same examples.
     """
     from narrows.inference import sampling, stream
+    from narrows.inference.trained import layout
 
     if count < 1:
         raise NarrowsError(f"{setting('count')} must be at least 1; it is {count}")
     sampling.check_seed(seed)
     with _opened(run, out) as (model, progress):
         fitted = sampling.make_sampler(model, sampler, components, seed, progress)
-        shape = stream.write(out, stream.sample(model, count, seed, progress, fitted))
+        examples = sampling.draw_examples(model.model, fitted, count, seed, progress)
+        shape = stream.write(out, map(layout, examples))
     print(f"{shape[0]:,} samples of {'x'.join(map(str, shape[1:]))}: {out}")
 
 
