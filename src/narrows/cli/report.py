@@ -54,7 +54,4 @@ def report(*runs: Path, out: Annotated[Path | None, Parameter(name=["--out", "-o
 def _folders(run: Path) -> list[RunFolder]:
     """Return the run, or the runs of a front."""
     front = FrontFolder(run)
-    if not front.about.exists():
-        return [RunFolder(run)]
-    levels = [front.level(tau) for tau in front.read_about()["taus"]]
-    return [level for level in levels if level.config.exists()]
+    return front.levels() if front.about.exists() else [RunFolder(run)]
