@@ -138,11 +138,9 @@ class RunFolder:
 
     def truncate_rows(self, step: int, every: int) -> None:
         """Drop the rows after batch `step`, before a run continues from there, and the row that only its end wrote."""
-        kept = [row for row in self.read_rows() if row.step <= step and row.step % every == 0]
-        lines = [",".join(MetricRow.columns()), *(",".join(row.cells()) for row in kept)]
-        write_atomic(self.metrics, "\n".join(lines) + "\n")
-        steps = {str(row.step) for row in kept}
-        filter_lines(self.costs, lambda first: first in steps)
+        kept = {str(row.step) for row in self.read_rows() if row.step <= step and row.step % every == 0}
+        for path in (self.metrics, self.costs):
+            filter_lines(path, lambda first: first in kept)
         filter_lines(self.decisions, lambda first: int(first) <= step)
 
 

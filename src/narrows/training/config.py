@@ -4,12 +4,10 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from narrows._util.errors import NarrowsError, did_you_mean, setting
 from narrows.recipes.registry import RECIPES, RecipeName
-from narrows.runs.folder import read_settings
 
 if TYPE_CHECKING:
     from narrows.data.load import ReadOptions
@@ -192,13 +190,6 @@ def config_from_dict(settings: dict[str, Any], source: str) -> TrainConfig:
         return TrainConfig(**settings).checked()
     except NarrowsError as error:
         raise NarrowsError(f"{source}: {error.marked}") from None
-
-
-def read_config_file(path: Path) -> dict[str, Any]:
-    """Read and check the settings in a .json or .toml file, such as another run's config.json."""
-    content = read_settings(path)
-    config_from_dict(content, str(path))
-    return content
 
 
 def to_dict(config: TrainConfig) -> dict[str, Any]:
