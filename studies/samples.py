@@ -21,9 +21,8 @@ from common import Row, Table
 from narrows._util.allocator import keep_memory
 from narrows.data import Data, load, split
 from narrows.evaluation.evaluate import evaluate
-from narrows.inference.sampling import KINDS, make_sampler
-from narrows.inference.stream import sample
-from narrows.inference.trained import open_trained
+from narrows.inference.sampling import KINDS, draw_examples, make_sampler
+from narrows.inference.trained import layout, open_trained
 from narrows.runs.evaluation import Evaluation, Measured
 from narrows.runs.folder import RunFolder
 from narrows.training.config import TrainConfig
@@ -90,7 +89,7 @@ def draw(folders: dict[str, RunFolder], rows: dict[str, Row], data: Data, path: 
         panel(column[1], again, f"{who}; reconstructions: {row['reconstructions']}")
         for axis, kind in zip(column[2:], KINDS, strict=True):
             sampler = make_sampler(trained, kind)
-            images = np.concatenate(list(sample(trained, count, sampler=sampler)))
+            images = np.concatenate([layout(x) for x in draw_examples(trained.model, sampler, count)])
             panel(axis, images, f"{who}; samples, {kind}: {row[kind]}")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)

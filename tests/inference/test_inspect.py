@@ -29,7 +29,7 @@ def trained():
 
 def test_best_median_and_worst_are_in_that_order_and_their_errors_are_true(trained, data):
     inspection = inspect.inspect_model(trained, data, 0)
-    assert inspection.count == 40
+    assert len(inspection.errors) == 40
     best, median, worst = inspection.best, inspection.median, inspection.worst
     assert best.errors.max() <= median.errors.min() <= median.errors.max() <= worst.errors.min()
     for shown in (best, median, worst):

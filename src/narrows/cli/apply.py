@@ -21,7 +21,7 @@ OutFolder = Annotated[Path, Parameter(name=["--out", "-o"], help="A new or empty
 
 
 @app.command
-def encode(run: Run, data: Source = None, /, *, out: Out) -> int:
+def encode(run: Run, data: Source = None, /, *, out: Out) -> None:
     """Write the codes of data, (N, dimensions), into a .npy file."""
     from narrows.inference import stream, trained
 
@@ -29,11 +29,10 @@ def encode(run: Run, data: Source = None, /, *, out: Out) -> int:
         read = trained.open_data(model, data, progress)
         shape = stream.write(out, stream.encode(model, read, progress))
     print(f"{shape[0]:,} codes of {shape[1]} numbers: {out}")
-    return 0
 
 
 @app.command
-def decode(run: Run, codes: Path, /, *, out: Out) -> int:
+def decode(run: Run, codes: Path, /, *, out: Out) -> None:
     """Write the examples that codes are decoded to into a .npy file.
 
     Parameters
@@ -46,11 +45,10 @@ def decode(run: Run, codes: Path, /, *, out: Out) -> int:
     with _opened(run, out) as (model, progress):
         shape = stream.write(out, stream.decode(model, stream.read_codes(codes), progress))
     print(f"{shape[0]:,} examples of {'x'.join(map(str, shape[1:]))}: {out}")
-    return 0
 
 
 @app.command
-def reconstruct(run: Run, data: Source = None, /, *, out: Out) -> int:
+def reconstruct(run: Run, data: Source = None, /, *, out: Out) -> None:
     """Write reconstructions of data into a .npy file, and print their mean error."""
     from narrows.data.statistics import Moments
     from narrows.inference import stream, trained
@@ -58,12 +56,11 @@ def reconstruct(run: Run, data: Source = None, /, *, out: Out) -> int:
     errors = Moments()
     with _opened(run, out) as (model, progress):
         read = trained.open_data(model, data, progress)
-        shape = stream.write(out, stream.reconstruct(model, read, progress, errors))
+        shape = stream.write(out, stream.reconstruct(model, read, errors, progress))
     unit = ", in each column's standard deviation or range" if "units" in model.about else ""
     promise = "" if model.tau is None else f" (tau {model.tau:g})"
     print(f"{shape[0]:,} reconstructions: {out}")
     print(f"mean {model.error_name} error per input, decoding the mean{unit}: {errors.mean:.4g}{promise}")
-    return 0
 
 
 @app.command
@@ -76,7 +73,7 @@ def sample(
     count: int = 64,
     seed: int = 0,
     out: Out,
-) -> int:
+) -> None:
     """Write new examples into a .npy file.
 
     Parameters
@@ -92,19 +89,20 @@ def sample(
         The same seed gives the same examples.
     """
     from narrows.inference import sampling, stream
+    from narrows.inference.trained import layout
 
     if count < 1:
         raise NarrowsError(f"{setting('count')} must be at least 1; it is {count}")
     sampling.check_seed(seed)
     with _opened(run, out) as (model, progress):
         fitted = sampling.make_sampler(model, sampler, components, seed, progress)
-        shape = stream.write(out, stream.sample(model, count, seed, progress, fitted))
+        examples = sampling.draw_examples(model.model, fitted, count, seed, progress)
+        shape = stream.write(out, map(layout, examples))
     print(f"{shape[0]:,} samples of {'x'.join(map(str, shape[1:]))}: {out}")
-    return 0
 
 
 @app.command
-def export(run: Run, /, *, to: Literal["onnx", "torch", "safetensors"], out: OutFolder) -> int:
+def export(run: Run, /, *, to: Literal["onnx", "torch", "safetensors"], out: OutFolder) -> None:
     """Write the model for other programs: encoder and decoder, with the scaling inside, for batches of any size.
 
     Parameters
@@ -117,7 +115,6 @@ def export(run: Run, /, *, to: Literal["onnx", "torch", "safetensors"], out: Out
     from narrows.inference.trained import open_trained
 
     print(*export(open_trained(run), to, out), sep="\n")
-    return 0
 
 
 @contextmanager

@@ -11,17 +11,16 @@ app.command(data_app)
 
 
 @data_app.command(name="list")
-def list_sets() -> int:
+def list_sets() -> None:
     """List the sets: size, shape, factors, licence, where each comes from, and whether it is cached."""
     from narrows.data import SETS
     from narrows.report.sets import describe
 
     print("\n\n".join(describe(named) for named in SETS.values()))
-    return 0
 
 
 @data_app.command
-def get(name: str, /, *, source: Literal["drawn", "official"] = "official") -> int:
+def get(name: str, /, *, source: Literal["drawn", "official"] = "official") -> None:
     """Fetch a set, verify it and make it ready, so that training needs no network.
 
     An interrupted download continues where it stopped.
@@ -39,11 +38,10 @@ def get(name: str, /, *, source: Literal["drawn", "official"] = "official") -> i
     with show_loading() as loading:
         data = open_set(find_set(name), source, loading)
     print(f"{data.name}: {len(data.examples):,} examples; {data.note}")
-    return 0
 
 
 @data_app.command
-def path(name: str | None = None, /) -> int:
+def path(name: str | None = None, /) -> None:
     """Print the cache folder, or the folder of one set's files; NARROWS_CACHE names another cache folder.
 
     Parameters
@@ -54,4 +52,3 @@ def path(name: str | None = None, /) -> int:
     from narrows.data import cache_folder, find_set
 
     print(find_set(name).folder if name else cache_folder())
-    return 0

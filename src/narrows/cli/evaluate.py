@@ -8,7 +8,7 @@ from narrows.cli.app import app
 @app.command
 def evaluate(
     run: Path, /, *, against: Path | None = None, samples: int = 5_000, seed: int = 0, components: int | None = None
-) -> int:
+) -> None:
     """Measure a run's model on its test split: error, dimensions, and how close its samples are to real examples.
 
     The command prints a table and writes it into RUN/evaluation.json. How close is measured by the Fréchet distance
@@ -35,4 +35,3 @@ def evaluate(
         evaluation = evaluate(run, against, samples, seed, components, progress=progress)
     path = evaluation.write(run)
     print(f"{evaluation_table(evaluation)}\n\n{path}")
-    return 0

@@ -1,6 +1,5 @@
 """explore: a local page with one slider per latent dimension."""
 
-import time
 from pathlib import Path
 
 from narrows._util.errors import NarrowsError, setting
@@ -10,7 +9,7 @@ LARGEST_PORT = 65_535
 
 
 @app.command
-def explore(run: Path, /, *, port: int = 0) -> int:
+def explore(run: Path, /, *, port: int = 0) -> None:
     """Open a local page with one slider per latent dimension, on which inputs can be changed.
 
     The command prints the address of the page, which only this machine can reach. Ctrl-C ends it.
@@ -24,8 +23,6 @@ def explore(run: Path, /, *, port: int = 0) -> int:
     """
     if not 0 <= port <= LARGEST_PORT:
         raise NarrowsError(f"{setting('port')} must be 0 (any free port) to {LARGEST_PORT}; it is {port}")
-    import threading
-
     import torch
 
     from narrows.explorer.models import open_explorer
@@ -39,12 +36,7 @@ def explore(run: Path, /, *, port: int = 0) -> int:
             explorer = open_explorer(run, progress)
             server.explore(explorer)
         with StopRequest() as stop:
-            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
-            thread.start()
             print(f"explore {explorer.name}: {server.address}\nCtrl-C ends it", flush=True)
             while not stop.signal:
-                time.sleep(0.1)
-            server.shutdown()
-            thread.join()
+                server.handle_request()
     print("ended")
-    return 0

@@ -16,7 +16,8 @@ from narrows._util.allocator import keep_memory
 from narrows._util.errors import NarrowsError, as_option
 from narrows.cli import apply, data, evaluate, explore, report, reproduce, train, watch  # noqa: F401
 from narrows.cli.app import app
-from narrows.training.config import PROMISES, read_config_file
+from narrows.runs.folder import read_settings
+from narrows.training.config import PROMISES, config_from_dict
 from narrows.training.signals import Interrupted
 
 
@@ -64,7 +65,9 @@ def _complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection
     typed = {argument.name[2:].replace("-", "_"): argument.tokens for argument in arguments if argument.tokens}
     if "config" in typed:
         path = Path(typed["config"][0].value)
-        settings = {name: value for name, value in read_config_file(path).items() if value is not None}
+        stored = read_settings(path)
+        config_from_dict(stored, str(path))  # raises if a setting cannot be used
+        settings = {name: value for name, value in stored.items() if value is not None}
         if commands[0] == "front" or typed.keys() & set(PROMISES):
             settings = {name: value for name, value in settings.items() if name not in PROMISES}
         Dict({commands[0]: settings}, source=str(path))(app, commands, arguments)

@@ -14,7 +14,7 @@ COMPARISON = Path("compare.html")
 
 
 @app.command
-def report(*runs: Path, out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None) -> int:
+def report(*runs: Path, out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None) -> None:
     """Write a report about a run, or a comparison of several, as one page that needs no network.
 
     Examples:
@@ -49,13 +49,9 @@ def report(*runs: Path, out: Annotated[Path | None, Parameter(name=["--out", "-o
     except OSError as error:
         raise NarrowsError(f"cannot write the report: {error.strerror}: {error.filename}") from error
     print(f"report: {written}")
-    return 0
 
 
 def _folders(run: Path) -> list[RunFolder]:
     """Return the run, or the runs of a front."""
     front = FrontFolder(run)
-    if not front.about.exists():
-        return [RunFolder(run)]
-    levels = [front.level(tau) for tau in front.read_about()["taus"]]
-    return [level for level in levels if level.config.exists()]
+    return front.levels() if front.about.exists() else [RunFolder(run)]

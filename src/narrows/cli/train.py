@@ -31,7 +31,7 @@ def train(
     config: Path | None = None,
     live: bool = False,
     settings: Annotated[TrainConfig, Parameter(name="*")] = DEFAULTS,
-) -> int:
+) -> None:
     """Train a model that is as narrow as tau allows, and certify it on data it has never seen.
 
     Examples:
@@ -61,7 +61,6 @@ def train(
     from narrows.training.start import train
 
     _show(train(_with_data(settings, data), out, listener=make_display(live)))
-    return 0
 
 
 @app.command
@@ -74,7 +73,7 @@ def front(
     config: Path | None = None,
     live: bool = False,
     settings: Annotated[TrainConfig, Parameter(name="*")] = DEFAULTS,
-) -> int:
+) -> None:
     """Find how many dimensions each of several taus needs, from one run.
 
     Examples:
@@ -98,11 +97,10 @@ def front(
     from narrows.training.front import train_front
 
     _show(train_front(_with_data(settings, data), taus.split(","), out, listener=make_display(live)))
-    return 0
 
 
 @app.command
-def resume(run: Path, /, *, steps: int | None = None, live: bool = False) -> int:
+def resume(run: Path, /, *, steps: int | None = None, live: bool = False) -> None:
     """Continue a stopped run exactly as if it had not stopped.
 
     Parameters
@@ -122,16 +120,15 @@ def resume(run: Path, /, *, steps: int | None = None, live: bool = False) -> int
         if steps is not None:
             raise NarrowsError(f"{setting('steps')} is for single runs; a front ends by itself")
         _show(resume_front(run, listener=make_display(live)))
-        return 0
+        return
     outcome = resume(run, steps, listener=make_display(live))
     for line in outcome.warnings:
         print(f"narrows: warning: {line}; the one before it was used", file=sys.stderr)
     _show(outcome)
-    return 0
 
 
 @app.command
-def show(run: Path, /, *, json: bool = False) -> int:
+def show(run: Path, /, *, json: bool = False) -> None:
     """Print a run's answer again, or its progress.
 
     Parameters
@@ -148,7 +145,7 @@ def show(run: Path, /, *, json: bool = False) -> int:
     if front_folder.about.exists():
         answers = ", ".join(result.to_json().rstrip() for result in front_folder.read_results())
         print(f"[{answers}]" if json else text.front_table(front_folder))
-        return 0
+        return
     folder = RunFolder(run)
     folder.read_config()  # raises if there is no run
     result = folder.read_result()
@@ -158,7 +155,6 @@ def show(run: Path, /, *, json: bool = False) -> int:
         print(text.progress(read_run(folder)))
     else:
         print(result.to_json().rstrip() if json else text.full_answer(result, folder))
-    return 0
 
 
 def _with_data(settings: TrainConfig, data: str | None) -> TrainConfig:

@@ -8,7 +8,7 @@ from narrows.cli.train import show
 
 
 @app.command
-def watch(run: Path, /, *, every: float = 1.0, silence: float = 30.0) -> int:
+def watch(run: Path, /, *, every: float = 1.0, silence: float = 30.0) -> None:
     """Show a run's curves while it trains in another process; when the run ends, show the answer and end too.
 
     The command only reads the run's folder. In a pipe it prints a line from time to time.
@@ -33,4 +33,4 @@ def watch(run: Path, /, *, every: float = 1.0, silence: float = 30.0) -> int:
             raise NarrowsError(f"{setting(name)} must be a number of seconds from 0.01 to 1,000,000; it is {value:g}")
     watch(run, every, silence)
     print()
-    return show(run)
+    show(run)

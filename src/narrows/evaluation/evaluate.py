@@ -28,7 +28,7 @@ from narrows.data.statistics import Moments
 from narrows.evaluation.features import Features, make_features
 from narrows.evaluation.frechet import frechet_distance
 from narrows.inference import sampling
-from narrows.inference.trained import ROWS, Trained, check_unchanged, is_unchanged, open_data, open_trained
+from narrows.inference.trained import ROWS, Trained, is_unchanged, open_trained, training_data
 from narrows.objective import kl_elements
 from narrows.runs.evaluation import Evaluation, Measured, Unit
 from narrows.training import validation
@@ -80,10 +80,7 @@ def evaluate(
         raise NarrowsError(
             f"{run} and {against} have different test inputs; compare runs of one {setting('split_seed')}"
         )
-    if data is None:
-        data = open_data(first, progress=progress)
-    else:
-        check_unchanged(first, data)
+    data = training_data(first, data, progress)
     if second is not None and not is_unchanged(second, data):
         raise NarrowsError(f"{run} and {against} have different data; compare runs on the same data")
     splits, examples = split(data, split_seed), data.exact

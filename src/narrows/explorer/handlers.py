@@ -45,7 +45,7 @@ def model(explorer: Explorer, request: Json) -> Json:
     return {
         "sliders": sliders,
         "headline": headline[0].upper() + headline[1:],
-        "tau": chosen.trained.about.get("tau"),
+        "tau": chosen.trained.tau,
         "mean": _number(chosen.mean_error()),
         "checked": len(chosen.checked),
     }
@@ -55,7 +55,7 @@ def input_(explorer: Explorer, request: Json) -> Json:
     """Return one input, its code and the error of its reconstruction."""
     chosen, x = explorer.model(request.get("model")), explorer.inputs.get(request.get("input"))
     code = chosen.encode(x)
-    error = float(chosen.error(x, chosen.decode(code))[0])
+    error = float(chosen.trained.error(x, chosen.decode(code))[0])
     return {"code": code[0].tolist(), "error": _number(error), **_shown(explorer, x)}
 
 
@@ -66,7 +66,7 @@ def decode(explorer: Explorer, request: Json) -> Json:
     response = _shown(explorer, decoded)
     if request.get("input") is not None:
         x = explorer.inputs.get(request["input"])
-        response["error"] = _number(float(chosen.error(x, decoded)[0]))
+        response["error"] = _number(float(chosen.trained.error(x, decoded)[0]))
         if explorer.inputs.is_image:
             low, high = explorer.inputs.levels
             difference = images.differences(layout(x), layout(decoded), FULL * (high - low))

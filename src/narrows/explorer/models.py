@@ -6,7 +6,7 @@ measured with codes drawn from the posterior, as for the promise; the error of o
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +34,7 @@ class Explored:
 
     def __init__(self, trained: Trained, result: Result | None, inputs: Inputs) -> None:
         self.trained, self.result, self.inputs = trained, result, inputs
-        self.error = trained.error
-        self._means: dict[tuple[int, ...], float] = {}
+        self._mean_error = lru_cache(maxsize=4_096)(self._measure)
 
     @property
     def n(self) -> int:
@@ -80,12 +79,10 @@ class Explored:
         """Return the mean error of test inputs with the dimensions in `off` set to zero; None without test inputs."""
         if not len(self.checked):
             return None
-        off = tuple(sorted(set(off)))
-        if off not in self._means:
-            if len(self._means) >= 4_096:
-                self._means.clear()
-            self._means[off] = float(self.error(self.checked, self.decode(self._drawn, off)).double().mean())
-        return self._means[off]
+        return self._mean_error(tuple(sorted(set(off))))
+
+    def _measure(self, off: tuple[int, ...]) -> float:
+        return float(self.trained.error(self.checked, self.decode(self._drawn, off)).double().mean())
 
 
 @dataclass
@@ -132,8 +129,7 @@ def _models(path: Path) -> list[Path]:
     front = FrontFolder(path)
     if not front.about.exists():
         return [path]
-    levels = [front.level(tau) for tau in sorted(front.read_about()["taus"])]
-    found = [level.path for level in levels if level.model.exists()]
+    found = [level.path for level in front.levels() if level.model.exists()]
     if not found:
         raise NarrowsError(f"{path} has no model yet; continue it with `narrows resume {path}`")
     return found

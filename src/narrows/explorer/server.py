@@ -58,6 +58,7 @@ class Server(ThreadingTCPServer):
     """A server that holds its port from the start; `explore` gives it a page."""
 
     explorer: Explorer
+    timeout = 0.1  # seconds for which `handle_request` waits
     daemon_threads, block_on_close = True, False
     request_queue_size = 128  # connections that may wait; Python's default of 5 is too few
     allow_reuse_address = os.name == "posix"  # elsewhere it would let two servers share a port

@@ -39,8 +39,7 @@ def read_upload(content: bytes, shape: tuple[int, ...], low: float, high: float)
         changes = _changes(image, channels, (height, width))
         return to_array(image, (height, width), channels), changes
 
-    with warnings.catch_warnings():  # Pillow warns about odd EXIF and large sizes, which are handled here
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):  # about odd EXIF and large sizes, which are handled here
         converted = opened(io.BytesIO(content), FORMATS, convert, MOST_PIXELS)
     if isinstance(converted, str):
         raise NarrowsError(f"this file cannot be used: {converted}; choose another image ({', '.join(FORMATS)})")

@@ -47,10 +47,8 @@ class Reconstructions:
 class Inspection:
     """A model on test inputs."""
 
-    count: int
-    """The number of inputs."""
     errors: np.ndarray
-    """The error of each input, (count,), with z drawn from the posterior, as the promise counts it."""
+    """The error of each input, (inputs,), with z drawn from the posterior, as the promise counts it."""
     best: Reconstructions
     median: Reconstructions
     worst: Reconstructions
@@ -89,7 +87,6 @@ def inspect_model(trained: Trained, data: Data, split_seed: int) -> Inspection:
         return Reconstructions(layout(x), layout(model.reconstruct(x)), at_mean[chosen])
 
     return Inspection(
-        count=len(index),
         errors=errors,
         best=reconstructions(order[:SHOWN]),
         median=reconstructions(order[middle : middle + SHOWN]),

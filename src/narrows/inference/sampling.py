@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from narrows._util.errors import NarrowsError, setting
-from narrows._util.progress import Progress, silent
+from narrows._util.progress import Progress, silent, steps
 from narrows.data import Examples, split, thinned
 from narrows.data.examples import in_batches
 from narrows.data.statistics import Moments, symmetric_root
@@ -83,10 +83,7 @@ class Sampler:
 
 def prior(n: int) -> Sampler:
     """Return the prior N(0, 1) of n latent dimensions."""
-    double = torch.float64
-    return Sampler(
-        "prior", torch.ones(1, dtype=double), torch.zeros(1, n, dtype=double), torch.eye(n, dtype=double)[None]
-    )
+    return Sampler("prior", torch.ones(1).double(), torch.zeros(1, n).double(), torch.eye(n).double()[None])
 
 
 def fit_sampler(kind: Kind, codes: np.ndarray, components: int = COMPONENTS, seed: int = 0) -> Sampler:
@@ -117,9 +114,8 @@ def fit_sampler(kind: Kind, codes: np.ndarray, components: int = COMPONENTS, see
 
     state = np.random.RandomState(np.random.MT19937(seed))
     mixture = GaussianMixture(components, covariance_type="full", max_iter=200, random_state=state)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a mixture that could still improve is usable
-        mixture.fit(codes)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        mixture.fit(codes)  # a mixture that could still improve is usable
     return _sampler(kind, mixture.weights_, mixture.means_, mixture.covariances_)
 
 
@@ -176,9 +172,8 @@ def draw_examples(
 ) -> Iterator[Tensor]:
     """Yield new examples, `(rows, *shape)`, decoded from codes of the sampler; the seed determines them."""
     generator = torch.Generator().manual_seed(seed)
-    for start in range(0, count, ROWS):
-        yield model.decode(sampler.draw(min(ROWS, count - start), generator))
-        progress("sampling", min(start + ROWS, count), count)
+    for rows in steps(count, ROWS, "sampling", progress):
+        yield model.decode(sampler.draw(rows.stop - rows.start, generator))
 
 
 def _sampler(kind: Kind, weights: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> Sampler:

@@ -1,4 +1,4 @@
-"""Codes, reconstructions and samples, a few rows at a time.
+"""Codes and what they are decoded to, a few rows at a time.
 
 The functions here are generators, and `write` puts what they yield into one .npy file that appears when it is
 complete: memory does not grow with the data. Codes are posterior means, with the dimension of the largest cost of
@@ -14,13 +14,12 @@ import torch
 
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.files import atomic_file
-from narrows._util.progress import Progress, silent
+from narrows._util.progress import Progress, silent, steps
 from narrows.data import Data
 from narrows.data.cache import write_array
 from narrows.data.examples import in_batches
 from narrows.data.readers.shared import readable
 from narrows.data.statistics import Moments
-from narrows.inference.sampling import Sampler, draw_examples, prior
 from narrows.inference.trained import ROWS, Trained, layout
 
 
@@ -32,14 +31,11 @@ def encode(trained: Trained, data: Data, progress: Progress = silent) -> Iterato
 
 
 @torch.no_grad()
-def reconstruct(
-    trained: Trained, data: Data, progress: Progress = silent, errors: Moments | None = None
-) -> Iterator[np.ndarray]:
+def reconstruct(trained: Trained, data: Data, errors: Moments, progress: Progress = silent) -> Iterator[np.ndarray]:
     """Yield decoded posterior means; the error of each, counted as the promise counts it, is added to `errors`."""
     for _, x in in_batches(data.exact, np.arange(len(data.examples)), ROWS, "reconstructing", progress):
         y = trained.model.reconstruct(x)
-        if errors is not None:
-            errors.add(trained.error(x, y))
+        errors.add(trained.error(x, y))
         yield layout(y)
 
 
@@ -52,14 +48,13 @@ def decode(trained: Trained, codes: np.ndarray, progress: Progress = silent) -> 
         )
     if not len(codes):
         raise NarrowsError("the file of codes has 0 rows; it needs at least one")
-    for start in range(0, len(codes), ROWS):
-        rows = np.asarray(codes[start : start + ROWS])
+    for here in steps(len(codes), ROWS, "decoding", progress):
+        rows, start = np.asarray(codes[here]), here.start
         _raise_at_first(~np.isfinite(rows), start, "is not finite; codes are finite numbers")
         _raise_at_first(np.abs(rows) > np.finfo(np.float32).max, start, "is too large for single precision (3.4e+38)")
         decoded = layout(trained.model.decode(torch.from_numpy(rows.astype(np.float32))))
         _raise_at_first(~np.isfinite(decoded), start, "is too large: its decoded values overflow single precision")
         yield decoded
-        progress("decoding", min(start + ROWS, len(codes)), len(codes))
 
 
 def _raise_at_first(bad: np.ndarray, start: int, problem: str) -> None:
@@ -67,13 +62,6 @@ def _raise_at_first(bad: np.ndarray, start: int, problem: str) -> None:
     rows = np.flatnonzero(bad.reshape(len(bad), -1).any(1))
     if len(rows):
         raise NarrowsError(f"code {start + int(rows[0])} {problem}")
-
-
-def sample(
-    trained: Trained, count: int, seed: int = 0, progress: Progress = silent, sampler: Sampler | None = None
-) -> Iterator[np.ndarray]:
-    """Yield new examples, decoded from codes of the sampler (by default the prior); the seed determines them."""
-    return map(layout, draw_examples(trained.model, sampler or prior(trained.model.n), count, seed, progress))
 
 
 def read_codes(path: Path) -> np.ndarray:
@@ -98,7 +86,6 @@ def check_output(path: Path, *suffixes: str) -> None:
 
 def write(path: Path, parts: Iterator[np.ndarray]) -> tuple[int, ...]:
     """Write the parts of an array into one .npy file, completely or not at all, and return the array's shape."""
-    check_output(path, ".npy")
     try:
         with atomic_file(path) as file:
             first = next(parts)

@@ -48,8 +48,7 @@ class Trained:
     @property
     def tau(self) -> float | None:
         """The bound on the error that the run promised; None for a plain VAE without one."""
-        tau = self.about.get("tau")
-        return None if tau is None else float(tau)
+        return self.about.get("tau")
 
     @property
     def error_name(self) -> str:
@@ -128,6 +127,14 @@ def check_unchanged(trained: Trained, data: Data) -> None:
     if not is_unchanged(trained, data):
         run = trained.path.parent
         raise NarrowsError(f"{data.name} is not what {run} was trained on; restore those data, or train again")
+
+
+def training_data(trained: Trained, given: Data | None, progress: Progress = silent) -> Data:
+    """Return the data that the model was trained on: `given` if they are those, or else read again."""
+    if given is None:
+        return open_data(trained, progress=progress)
+    check_unchanged(trained, given)
+    return given
 
 
 def layout(x: Tensor) -> np.ndarray:

@@ -12,7 +12,7 @@ from narrows.paper.job import SHOWN
 from narrows.paper.plan import Row
 from narrows.report.contents import read_run
 from narrows.report.figures.charts import comparison_charts
-from narrows.report.figures.figure_files import PALETTE, draw_charts, plain, save
+from narrows.report.figures.figure_files import PALETTE, draw_charts, new_figure, plain, save
 from narrows.report.figures.specification import BLUE, GREEN, ORANGE
 from narrows.runs.folder import RunFolder
 
@@ -57,9 +57,7 @@ def _training(folder: ExperimentFolder, rows: Sequence[Row]) -> "Figure":
 
 
 def _front(folder: ExperimentFolder, rows: Sequence[Row]) -> "Figure":
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 6), layout="constrained")
+    figure = new_figure(8, 6)
     top, bottom = figure.subfigures(2, 1, height_ratios=(2.6, 1))  # type: ignore[misc]
     axis = top.subplots()
     for kind, (colour, _, _) in STYLES.items():
@@ -77,14 +75,13 @@ def _front(folder: ExperimentFolder, rows: Sequence[Row]) -> "Figure":
 
 def _strip(figure: "Figure", folder: ExperimentFolder, rows: Sequence[Row]) -> None:
     """Show one digit and its reconstructions by models along the front."""
-    first = next((kind for kind in STYLES if any((row.recipe, row.one_run) == kind for row in rows)), None)
+    first = next(kind for kind in STYLES if any((row.recipe, row.one_run) == kind for row in rows))
     chosen = [row for row in rows if (row.recipe, row.one_run) == first and row.seed == 0]
     spots = np.unique(np.linspace(0, len(chosen) - 1, min(MOST_SHOWN, len(chosen))).round().astype(int))
     lines = _lines(folder, [chosen[i] for i in spots])
     for axis, (title, images) in zip(figure.subplots(1, len(lines)), lines, strict=True):
         _image(axis, images[0])
         axis.set_title(title, fontsize=9)
-    assert first is not None
     figure.supxlabel(f"{STYLES[first][2]}, decoding the mean", fontsize=9)
 
 
@@ -96,11 +93,9 @@ def _lines(folder: ExperimentFolder, rows: Sequence[Row]) -> list[tuple[str, np.
 
 
 def _sheet(folder: ExperimentFolder, rows: Sequence[Row]) -> "Figure":
-    from matplotlib.figure import Figure
-
     lines = _lines(folder, rows)
     count = len(lines[0][1])
-    figure = Figure(figsize=(0.75 * count + 1, 0.85 * len(lines)), layout="constrained")
+    figure = new_figure(0.75 * count + 1, 0.85 * len(lines))
     axes = figure.subplots(len(lines), count, squeeze=False)
     for i, (title, images) in enumerate(lines):
         for axis, image in zip(axes[i], images, strict=True):
@@ -110,10 +105,8 @@ def _sheet(folder: ExperimentFolder, rows: Sequence[Row]) -> "Figure":
 
 
 def _table(folder: ExperimentFolder, rows: Sequence[Row]) -> "Figure":
-    from matplotlib.figure import Figure
-
     names = list(dict.fromkeys((row.set, row.n // 2) for row in rows))
-    figure = Figure(figsize=(8, 0.42 * len(names) + 1.4), layout="constrained")
+    figure = new_figure(8, 0.42 * len(names) + 1.4)
     axis = figure.subplots()
     for recipe, offset in (("paper", -0.12), ("fast", 0.12)):
         chosen = [row for row in rows if row.recipe == recipe]

@@ -1,6 +1,5 @@
 """An experiment's page: our numbers beside the paper's, with budget, recipe, seed, figures and the command."""
 
-import base64
 import os
 import platform
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from narrows.paper.folder import ExperimentFolder
 from narrows.paper.plan import Name, Options, Row
 from narrows.report import settings
 from narrows.report.html import Block, Command, Page, Picture, Table, Text
+from narrows.report.images import data_uri
 from narrows.runs.certificate import LEVEL
 
 TITLES: dict[Name, str] = {
@@ -41,12 +41,7 @@ def write_page(folder: ExperimentFolder, options: Options, rows: Sequence[Row]) 
     compared = tables[folder.name](folder, rows)
     blocks = [Command(command(folder.name, options)), Text(about, ""), *compared, place]
     drawn, title = figures.draw(folder, rows), TITLES[folder.name]
-    pictures = [
-        Picture(
-            f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}", caption, caption, style="drawn"
-        )
-        for path, caption in drawn
-    ]
+    pictures = [Picture(data_uri(path.read_bytes()), caption, caption, style="drawn") for path, caption in drawn]
     captions = [f"![{caption}]({path.name})\n\n{caption}" for path, caption in drawn]
     markdown = "\n\n".join([f"# {title}", *map(_markdown, blocks), *captions])
     write_atomic(folder.path / "page.md", f"{markdown}\n")

@@ -52,18 +52,17 @@ class Compared:
         return config.data, config.reading(), config.split_seed
 
 
-def write_comparison(folders: Sequence[RunFolder], out: Path, data: Data | None = None) -> Path:
-    """Write a page about several runs to `out`; `data` are loaded again unless given."""
+def write_comparison(folders: Sequence[RunFolder], out: Path) -> Path:
+    """Write a page about several runs to `out`."""
     runs = [Compared(name, read_run(folder)) for folder, name in zip(folders, _names(folders), strict=True)]
-    write_atomic(out, _page(f"{len(runs)} runs compared", runs, out, data, None).html())
+    write_atomic(out, _page(f"{len(runs)} runs compared", runs, out, data=None, front=None).html())
     return out
 
 
 def write_front(folder: FrontFolder, data: Data | None = None, out: Path | None = None) -> Path:
     """Write a front's page to `out`, by default report.html in its folder."""
     out = out or folder.report
-    levels = [(f"τ {tau:g}", folder.level(tau)) for tau in folder.read_about()["taus"]]
-    runs = [Compared(name, read_run(level)) for name, level in levels if level.config.exists()]
+    runs = [Compared(f"τ {run.tau:g}", run) for run in map(read_run, folder.levels())]
     write_atomic(out, _page(_front_title(runs), runs, out, data, folder).html())
     return out
 

@@ -55,12 +55,16 @@ def grid(rows: Sequence[np.ndarray], side: int | None = None) -> str:
     gap = 1
     size = (len(rows[0]) * (cell[0] + gap) - gap, len(rows) * (cell[1] + gap) - gap)
     sheet = Image.new("RGBA" if coloured else "LA", size)
+    resampling = Image.Resampling.BOX if scale < 1 else Image.Resampling.NEAREST
     for i, row in enumerate(rows):
         for j, pixels in enumerate(row):
-            one = Image.fromarray(pixels)
-            if one.size != cell:
-                one = one.resize(cell, Image.Resampling.BOX if scale < 1 else Image.Resampling.NEAREST)
+            one = Image.fromarray(pixels).resize(cell, resampling)
             sheet.paste(one.convert(sheet.mode), (j * (cell[0] + gap), i * (cell[1] + gap)))
     file = io.BytesIO()
     sheet.save(file, "PNG")  # the best compression would take longer than the rest of the report
-    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    return data_uri(file.getvalue())
+
+
+def data_uri(png: bytes) -> str:
+    """Return a PNG as the source of an image inside a page."""
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"

@@ -7,7 +7,7 @@ import numpy as np
 from narrows._util.errors import NarrowsError
 from narrows.data import Data
 from narrows.inference.inspect import Inspection, Reconstructions, Traversal, inspect_model, prior_samples, traverse
-from narrows.inference.trained import Trained, check_unchanged, open_data, open_trained
+from narrows.inference.trained import Trained, open_trained, training_data
 from narrows.report import images, text
 from narrows.report.contents import RunContents
 from narrows.report.figures import charts
@@ -41,10 +41,7 @@ def read_model(run: RunContents, data: Data | None = None) -> ModelContents:
         return ModelContents(missing="No model has been saved yet.")
     trained = open_trained(run.folder.path)
     try:
-        if data is None:
-            data = open_data(trained)
-        else:
-            check_unchanged(trained, data)
+        data = training_data(trained, data)
         return ModelContents(trained, data, inspect_model(trained, data, run.config.split_seed))
     except (NarrowsError, OSError) as error:
         return ModelContents(trained, missing=text.sentence(f"the test inputs could not be read: {error}"))
@@ -56,8 +53,8 @@ def reconstructions(model: ModelContents) -> list[Block]:
         return [Text(model.missing)]
     held = model.heldout
     note = (
-        f"Of {held.count:,} evenly spaced test inputs, those with the smallest, the median and the largest error, "
-        "reconstructed from the mean of their codes."
+        f"Of {len(held.errors):,} evenly spaced test inputs, those with the smallest, the median and the largest "
+        "error, reconstructed from the mean of their codes."
     )
     picked = [("Best", held.best), ("Median", held.median), ("Worst", held.worst)]
     if held.column_errors is not None:

@@ -119,8 +119,7 @@ def training(run: RunContents) -> list[Block]:
         return [Text("There are no metrics yet.")]
     drawn = charts.run_charts(run)
     note = "Drag over a part to zoom in, double-click to zoom out. The numbers are in `metrics.csv`."
-    axis = drawn[0].y
-    if axis is not None and run.rows[0].error > axis.max:
+    if run.rows[0].error > drawn[0].y.max:
         note += f" The error starts at {text.number(run.rows[0].error)}, above what the chart shows."
     return [Text(note), Group("grid", [ChartFigure(f"curve-{i}", chart) for i, chart in enumerate(drawn)])]
 

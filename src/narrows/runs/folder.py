@@ -21,6 +21,7 @@ import itertools
 import json
 import math
 import os
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -79,15 +80,9 @@ class RunFolder:
         Raises:
             NarrowsError: The folder is not a run's, or its config.json is damaged.
         """
-        try:
-            content = json.loads(self.config.read_text())
-        except OSError as error:
-            raise NarrowsError(f"{self.path} is not a run folder: it has no readable config.json") from error
-        except ValueError as error:
-            raise NarrowsError(f"{self.config} is damaged: {error}") from error
-        if not isinstance(content, dict):
-            raise NarrowsError(f"{self.config} is damaged: it is not a JSON object")
-        return content
+        if not self.config.exists():
+            raise NarrowsError(f"{self.path} is not a run folder: it has no readable config.json")
+        return read_settings(self.config)
 
     def write_config(self, settings: dict[str, Any]) -> None:
         """Store the run's settings."""
@@ -143,12 +138,29 @@ class RunFolder:
 
     def truncate_rows(self, step: int, every: int) -> None:
         """Drop the rows after batch `step`, before a run continues from there, and the row that only its end wrote."""
-        kept = [row for row in self.read_rows() if row.step <= step and row.step % every == 0]
-        lines = [",".join(MetricRow.columns()), *(",".join(row.cells()) for row in kept)]
-        write_atomic(self.metrics, "\n".join(lines) + "\n")
-        steps = {str(row.step) for row in kept}
-        filter_lines(self.costs, lambda first: first in steps)
+        kept = {str(row.step) for row in self.read_rows() if row.step <= step and row.step % every == 0}
+        for path in (self.metrics, self.costs):
+            filter_lines(path, lambda first: first in kept)
         filter_lines(self.decisions, lambda first: int(first) <= step)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Read settings from a .json or .toml file, such as a run's config.json.
+
+    Raises:
+        NarrowsError: The file cannot be read, or does not hold one object of settings.
+    """
+    try:
+        text = path.read_text()
+        content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except OSError as error:
+        raise NarrowsError(f"cannot read the config file {path}: {error.strerror}") from error
+    except ValueError as error:
+        kind = path.suffix[1:] or "JSON"
+        raise NarrowsError(f"the config file {path} is damaged: it is not valid {kind} ({error})") from error
+    if not isinstance(content, dict):
+        raise NarrowsError(f"the config file {path} is damaged: it is not one object of settings")
+    return content
 
 
 def _read(path: Path, kind: type[Row], needed_by: str) -> list[Row]:

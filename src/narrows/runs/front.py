@@ -34,6 +34,11 @@ class FrontFolder:
         """Return the folder of the run for one tau."""
         return RunFolder(self.path / f"tau-{tau:.12g}")
 
+    def levels(self) -> list[RunFolder]:
+        """Return the runs that have begun, for the smallest tau first."""
+        levels = [self.level(tau) for tau in self.read_about()["taus"]]
+        return [level for level in levels if level.config.exists()]
+
     def read_about(self) -> dict[str, Any]:
         """Return {"taus": [...], "config": {...}}.
 
@@ -52,19 +57,16 @@ class FrontFolder:
 
     def read_results(self) -> list[Result]:
         """Return the answers so far, for the smallest tau first."""
-        found = (self.level(tau).read_result() for tau in self.read_about()["taus"])
+        found = (level.read_result() for level in self.levels())
         return [result for result in found if result is not None]
 
     def write_table(self, results: list[Result]) -> None:
         """Write front.csv."""
         lines = ["tau,dims,met,error,low,high,steps,model"]
         for r in results:
-            held = r.heldout
-            numbers = (f"{x:.6g}" for x in (held.error, held.low, held.high))
             model = self.level(r.tau or 0).model.relative_to(self.path)
-            lines.append(
-                ",".join([f"{r.tau:.12g}", str(r.dims), str(r.met).lower(), *numbers, str(r.steps), str(model)])
-            )
+            error = f"{r.heldout.error:.6g},{r.heldout.low:.6g},{r.heldout.high:.6g}"
+            lines.append(f"{r.tau:.12g},{r.dims},{str(r.met).lower()},{error},{r.steps},{model}")
         write_atomic(self.table, "\n".join(lines) + "\n")
 
 

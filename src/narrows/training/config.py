@@ -1,16 +1,12 @@
 """The settings of a run, one field each; the command line is made from this class, and every run stores it."""
 
 import dataclasses
-import difflib
-import json
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
-from narrows._util.errors import NarrowsError, setting
+from narrows._util.errors import NarrowsError, did_you_mean, setting
 from narrows.recipes.registry import RECIPES, RecipeName
 
 if TYPE_CHECKING:
@@ -188,28 +184,12 @@ def config_from_dict(settings: dict[str, Any], source: str) -> TrainConfig:
     known = [f.name for f in fields(TrainConfig)]
     for name in settings:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-            raise NarrowsError(f"{source} has an unknown setting {name!r}; {hint}")
+            hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
+            raise NarrowsError(f"{source} has an unknown setting {name!r}{hint}")
     try:
         return TrainConfig(**settings).checked()
     except NarrowsError as error:
         raise NarrowsError(f"{source}: {error.marked}") from None
-
-
-def read_config_file(path: Path) -> dict[str, Any]:
-    """Read settings from a .json or .toml file, such as another run's config.json."""
-    try:
-        text = path.read_text()
-        content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except OSError as error:
-        raise NarrowsError(f"cannot read the config file {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise NarrowsError(f"the config file {path} is not valid {path.suffix[1:] or 'JSON'}: {error}") from error
-    if not isinstance(content, dict):
-        raise NarrowsError(f"the config file {path} must hold one object of settings")
-    config_from_dict(content, str(path))
-    return content
 
 
 def to_dict(config: TrainConfig) -> dict[str, Any]:

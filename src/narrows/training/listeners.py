@@ -1,7 +1,7 @@
 """What training tells its listeners. How it looks is up to `report`; by default nobody listens."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from narrows.runs.folder import RunFolder
@@ -51,13 +51,10 @@ class Listeners(Listener):
     """Passes everything on to several listeners."""
 
     def __init__(self, *listeners: Listener) -> None:
+        self.listeners = listeners
         for event in (name for name in vars(Listener) if not name.startswith("_")):
-            setattr(self, event, _to_all([getattr(listener, event) for listener in listeners]))
+            setattr(self, event, partial(self._pass_on, event))
 
-
-def _to_all(calls: list[Callable[..., None]]) -> Callable[..., None]:
-    def call_all(*arguments: Any) -> None:
-        for call in calls:
-            call(*arguments)
-
-    return call_all
+    def _pass_on(self, event: str, *arguments: Any) -> None:
+        for listener in self.listeners:
+            getattr(listener, event)(*arguments)

@@ -1,8 +1,8 @@
 """Where a run writes: a folder, or memory for the estimator. The trainer knows only the interface, `Sink`."""
 
-import contextlib
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from narrows._util.errors import NarrowsError
@@ -27,11 +27,9 @@ class Sink:
     def __init__(self, folder: RunFolder | None = None) -> None:
         self.folder = folder
 
-    @contextlib.contextmanager
-    def session(self) -> Iterator[StopRequest]:
-        """Surround the whole run, and yield what says whether it should stop."""
-        with StopRequest() as stop:
-            yield stop
+    def session(self) -> AbstractContextManager[StopRequest]:
+        """Return what surrounds the whole run and says whether it should stop."""
+        return StopRequest()
 
     def start(self, settings: dict[str, Any], state: State) -> None:
         """Begin a run that has no batch yet."""
@@ -66,10 +64,9 @@ class MemorySink(Sink):
         self.rows: list[MetricRow] = []
         self.model: VAE | None = None
 
-    @contextlib.contextmanager
-    def session(self) -> Iterator[StopRequest]:
+    def session(self) -> AbstractContextManager[StopRequest]:
         """Leave signals as they are."""
-        yield StopRequest()
+        return nullcontext(StopRequest())
 
     def write_row(self, row: MetricRow, costs: list[float] | None) -> None:
         """Keep the row."""
@@ -93,7 +90,7 @@ class FolderSink(Sink):
         self.files, self.keep_settled = folder, keep_settled
         self.saved_step = 0
 
-    @contextlib.contextmanager
+    @contextmanager
     def session(self) -> Iterator[StopRequest]:
         """Hold the folder and take signals as requests; after a second Ctrl-C or a full disk, say how to continue."""
         try:

@@ -230,7 +230,7 @@
   });
   if ($("way")) $("way").addEventListener("input", walk);
 
-  function describe() {
+  function showModel() {
     $("headline").textContent = state.about.headline;
     if ($("tau")) {
       const count = state.about.sliders.length;
@@ -238,26 +238,21 @@
       $("tau-value").textContent = text;
       $("tau").setAttribute("aria-valuetext", text);
     }
+    buildSliders();
+    check();
   }
   const swap = latest(async (place) => {
     say("");
     const about = await ask("model", { model: place });
     Object.assign(state, { model: place, about, code: [], home: null, far: null });
     state.off.clear();
-    describe();
-    buildSliders();
-    check();
+    showModel();
     joined(); // the strip was the other model's
     for (const key of ["input", "other"]) if (state[key]) await choose(key, state[key]).catch(complain);
     if (!state.input) decode();
   });
-  if ($("tau")) {
-    $("tau").value = 0;
-    $("tau").addEventListener("input", (event) => swap(+event.target.value));
-  }
-  describe();
-  buildSliders();
-  check();
+  if ($("tau")) $("tau").addEventListener("input", (event) => swap(+event.target.value));
+  showModel();
   if (facts.inputs) chosen.input("test-0");
   else decode();
 })();

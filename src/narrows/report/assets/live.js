@@ -13,10 +13,9 @@
   const kept = store((storage) => JSON.parse(storage.getItem(key)));
   if (chart && kept) chart.zoom([kept[0], kept[1] ?? chart.whole[1]]);
   const keep = () => {
-    const [low, high] = chart ? chart.view : [], all = chart ? chart.whole : [];
-    const zoomed = chart && (low !== all[0] || high !== all[1]);
-    // a view that ends at the last batch follows it to the next page
-    store((storage) => storage.setItem(key, JSON.stringify(zoomed ? [low, high === all[1] ? null : high] : null)));
+    const view = chart && chart.zoomed() ? [...chart.view] : null;
+    if (view && view[1] === chart.whole[1]) view[1] = null; // a view that ends at the last batch follows it to the next
+    store((storage) => storage.setItem(key, JSON.stringify(view)));
   };
 
   let held = false;

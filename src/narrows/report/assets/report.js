@@ -18,7 +18,6 @@
   const draw = maker("http://www.w3.org/2000/svg"), make = maker("http://www.w3.org/1999/xhtml");
 
   const format = (value, axis) => {
-    if (value === null || value === undefined) return "–";
     if (axis && axis.percent) return `${+(100 * value).toPrecision(3)}%`;
     if (Number.isInteger(value) || (axis && axis.whole)) return Math.round(value).toLocaleString("en");
     const size = Math.abs(value);
@@ -79,12 +78,13 @@
       }
     }
 
+    zoomed() {
+      return this.view[0] !== this.whole[0] || this.view[1] !== this.whole[1];
+    }
+
     vertical() {
-      const { y, series, kind, counts, rules } = this.spec;
-      if (kind === "gates") return [0, this.spec.gates.length];
-      if (kind === "bars") return [0, 1.08 * Math.max(...counts, 1)];
-      const zoomed = this.view[0] !== this.whole[0] || this.view[1] !== this.whole[1];
-      if (!zoomed || y.fixed) return [y.min, y.max];
+      const { y, series, rules } = this.spec;
+      if (!this.zoomed() || y.fixed) return [y.min, y.max];
       let low = Infinity, high = -Infinity;
       const take = (value) => {
         if (value === null || (y.log && value <= 0)) return;
@@ -112,7 +112,7 @@
       svg.replaceChildren();
       const inner = [left, width - MARGIN.right], down = [height - MARGIN.bottom, MARGIN.top];
       const [low, high] = this.vertical();
-      const bend = spec.y && spec.y.log ? Math.log : (v) => v;
+      const bend = spec.y.log ? Math.log : (v) => v;
       const [flat, back] = spec.x.log ? [Math.log, Math.exp] : [(v) => v, (v) => v];
       const [from, to] = this.view.map(flat);
       this.sx = (x) => inner[0] + ((flat(x) - from) / (to - from || 1)) * (inner[1] - inner[0]);
@@ -136,7 +136,7 @@
       this.brush = draw("rect", { class: "brush", y: down[1], height: down[0] - down[1], width: 0, x: 0 }, svg);
       this.cursor = draw("line", { class: "cursor", y1: down[1], y2: down[0], visibility: "hidden" }, svg);
       this.dots = draw("g", {}, svg);
-      this.button.hidden = this.view[0] === this.whole[0] && this.view[1] === this.whole[1];
+      this.button.hidden = !this.zoomed();
       svg.dataset.from = this.view[0];
       svg.dataset.to = this.view[1];
     }
@@ -146,7 +146,6 @@
       const grid = draw("g", { class: "axis" }, this.svg);
       for (const at of ticks(...this.view, Math.max(2, (inner[1] - inner[0]) / 90), x)) {
         const place = this.sx(at);
-        if (place < inner[0] - 1 || place > inner[1] + 1) continue;
         draw("line", { x1: place, x2: place, y1: down[1], y2: down[0], class: "grid" }, grid);
         const anchor = place > inner[1] - 18 ? "end" : "middle";
         draw("text", { x: place, y: down[0] + 16, "text-anchor": anchor }, grid, format(at, x));
@@ -227,15 +226,15 @@
       let at = x;
       const facts = [];
       if (spec.kind === "bars") {
-        const i = Math.max(0, spec.edges.findIndex((edge) => edge > x) - 1);
+        const i = Math.min(atOrBefore(spec.edges, x), spec.counts.length - 1);
         at = (spec.edges[i] + spec.edges[i + 1]) / 2;
         facts.push(["", `${format(spec.edges[i])} to ${format(spec.edges[i + 1])}`], ["inputs", format(spec.counts[i])]);
       } else if (spec.kind === "gates") {
         const row = spec.gates[Math.max(0, Math.min(spec.gates.length - 1, Math.floor((py - MARGIN.top) / this.rowHeight)))];
-        const open = spec.gates.filter((one) => one.spans.some(([from, to]) => x >= from && x <= to)).length;
-        facts.push([spec.x.label, format(Math.round(x))], ["open gates", format(open)]);
+        const open = spec.gates.filter((one) => one.spans.some(([from, to]) => x >= from && x <= to));
+        facts.push([spec.x.label, format(Math.round(x))], ["open gates", format(open.length)]);
         if (py !== null) {
-          facts.push([row.name, row.spans.some(([from, to]) => x >= from && x <= to) ? "open" : "closed"]);
+          facts.push([row.name, open.includes(row) ? "open" : "closed"]);
           for (const [when, kind] of row.changes) facts.push([kind, format(when)]);
         }
       } else {

@@ -9,12 +9,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from narrows.report.figures.specification import Series
 
-BRAILLE = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""The bit of each dot, by row and column, above the empty pattern U+2800."""
-POINTS = " '.:"
-"""Without braille: no dot, the upper one, the lower one, both."""
+BRAILLE = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
+"""The bit of each dot in a character, by row and column, above the empty pattern U+2800."""
+POINTS = np.array([[1], [2]])
+"""The same without braille, where the bits are a place in " '.:": no dot, the upper one, the lower one, both."""
 DASH = 4
 """The period of a dashed curve in dots, of which the first half are set."""
 Cell = tuple[str, int]
@@ -34,14 +36,19 @@ class Frame:
     braille: bool = True
 
     @property
+    def bits(self) -> np.ndarray:
+        """The bit of each dot in a character, (rows, columns)."""
+        return BRAILLE if self.braille else POINTS
+
+    @property
     def across(self) -> int:
         """The number of dots per row."""
-        return self.width * (2 if self.braille else 1)
+        return self.width * self.bits.shape[1]
 
     @property
     def down(self) -> int:
         """The number of dots per column."""
-        return self.height * (4 if self.braille else 2)
+        return self.height * self.bits.shape[0]
 
     def column(self, x: float) -> int:
         """Return the dot's column, counted from the left."""
@@ -57,61 +64,45 @@ class Frame:
 
 def draw(curves: Sequence[Series], frame: Frame) -> list[list[Cell]]:
     """Return the frame's lines of characters, the top one first."""
-    bits = [[0] * frame.width for _ in range(frame.height)]
-    owner = [[-1] * frame.width for _ in range(frame.height)]
-    wide, tall = frame.across // frame.width, frame.down // frame.height
+    last = np.full((frame.down, frame.across), -1)  # the number of the curve that set a dot last
     for number, curve in enumerate(curves):
-        for column, row in _passed(curve, frame):
-            if not (0 <= column < frame.across and 0 <= row < frame.down):
-                continue
-            if curve.dash and column % DASH >= DASH // 2:
-                continue
-            line, place = row // tall, column // wide
-            bits[line][place] |= BRAILLE[row % 4][column % 2] if frame.braille else 1 << row % 2
-            owner[line][place] = number
+        for column, one, other in _passed(curve, frame):
+            if 0 <= column < frame.across and not (curve.dash and column % DASH >= DASH // 2):
+                last[max(0, min(one, other)) : max(0, one + 1, other + 1), column] = number
+    dots = last.reshape(frame.height, frame.bits.shape[0], frame.width, frame.bits.shape[1])
+    patterns = (frame.bits[:, None] * (dots >= 0)).sum((1, 3)).tolist()
+    numbers = dots.max((1, 3)).tolist()
     return [
-        [(_character(bit, frame.braille), number) for bit, number in zip(*both, strict=True)]
-        for both in zip(bits, owner, strict=True)
+        [(_character(pattern, frame.braille), number) for pattern, number in zip(*line, strict=True)]
+        for line in zip(patterns, numbers, strict=True)
     ]
 
 
-def _character(bits: int, braille: bool) -> str:
-    if not braille:
-        return POINTS[bits]
-    return chr(0x2800 + bits) if bits else " "
+def _character(pattern: int, braille: bool) -> str:
+    return chr(0x2800 + pattern) if braille and pattern else " '.:"[pattern]
 
 
-def _passed(curve: Series, frame: Frame) -> Iterator[tuple[int, int]]:
-    """Yield the dots that a curve passes, as (column, row)."""
+def _passed(curve: Series, frame: Frame) -> Iterator[tuple[int, int, int]]:
+    """Yield the dots that a curve passes, as a column and the rows between which it passes there."""
     before: tuple[int, int] | None = None
     for x, y in zip(curve.x, curve.y, strict=True):
         if not math.isfinite(y) or (frame.log and y <= 0):
             before = None
             continue
-        here = frame.column(x), frame.row(y)
-        if before is None:
-            yield here
-        elif curve.step:
-            yield from ((column, before[1]) for column in range(before[0], here[0]))
-            yield from _upright(here[0], before[1], here[1], frame)
+        column, row = frame.column(x), frame.row(y)
+        start, top = before or (column, row)
+        if curve.step or start == column:
+            yield from ((passed, top, top) for passed in range(start, column))
+            yield column, top, row
         else:
-            yield from _straight(before, here, frame)
-        before = here
+            yield from _straight(start, top, column, row)
+        before = column, row
 
 
-def _straight(before: tuple[int, int], here: tuple[int, int], frame: Frame) -> Iterator[tuple[int, int]]:
-    (start, top), (end, bottom) = before, here
-    if start == end:
-        yield from _upright(end, top, bottom, frame)
+def _straight(start: int, top: int, end: int, bottom: int) -> Iterator[tuple[int, int, int]]:
     last = top
     for column in range(start + 1, end + 1):
         row = round(top + (bottom - top) * (column - start) / (end - start))
         away = (row > last) - (row < last)
-        yield from _upright(column, last + away, row, frame)
+        yield column, last + away, row
         last = row
-
-
-def _upright(column: int, one: int, other: int, frame: Frame) -> Iterator[tuple[int, int]]:
-    """Yield the dots of a column between two rows, those inside the frame."""
-    low, high = min(one, other), max(one, other)
-    yield from ((column, row) for row in range(max(low, 0), min(high, frame.down - 1) + 1))

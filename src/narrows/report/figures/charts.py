@@ -84,8 +84,8 @@ def gate_chart(lines: Sequence[GateLine], end: int) -> Chart:
     """Return one line per gate over the batches."""
     left, again = sum(line.open for line in lines), count_reopened(lines)
     about = f"One line per gate: {left} of {len(lines)} are open at the end, {again} reopened."
-    x = Axis("batch", 0, end, whole=True)
-    return Chart("Gates over the batches", about, x, kind="gates", gates=lines, group="batches")
+    x, y = Axis("batch", 0, end, whole=True), Axis("gates", 0, len(lines), fixed=True)
+    return Chart("Gates over the batches", about, x, y, kind="gates", gates=lines, group="batches")
 
 
 def count_reopened(lines: Sequence[GateLine]) -> int:
@@ -109,7 +109,7 @@ def error_histogram(errors: np.ndarray, tau: float | None) -> Chart:
         f"{len(errors):,} test inputs",
         f"A histogram of the errors of {len(errors):,} test inputs.{share}",
         Axis("error of one input", 0, bins * width),
-        Axis("inputs", 0, max(counts), whole=True),
+        Axis("inputs", 0, 1.08 * max(counts), whole=True, fixed=True),
         kind="bars",
         rules=rules,
         edges=[i * width for i in range(bins + 1)],

@@ -42,9 +42,7 @@ def draw_front(folder: FrontFolder, results: list[Result]) -> Path:
 
 def draw_charts(charts: Sequence[Chart], size: tuple[float, float] = (8, 8.6)) -> "Figure":
     """Return a figure with charts that share their x axis, one below the other."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
+    figure = new_figure(*size)
     rows = figure.subplots(len(charts), 1, sharex=True, squeeze=False)
     for axes, chart in zip(rows[:, 0], charts, strict=True):
         draw_chart(axes, chart)
@@ -52,9 +50,15 @@ def draw_charts(charts: Sequence[Chart], size: tuple[float, float] = (8, 8.6)) -
     return figure
 
 
+def new_figure(width: float, height: float) -> "Figure":
+    """Return an empty figure of this size in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
 def draw_chart(axes: "Axes", chart: Chart) -> None:
     """Draw one chart of lines."""
-    assert chart.y is not None
     for series in chart.series:
         colour, style = PALETTE[series.colour], "--" if series.dash else "-"
         (line,) = axes.plot(series.x, series.y, style, color=colour, label=series.name or None)

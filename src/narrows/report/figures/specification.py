@@ -82,7 +82,7 @@ class Chart:
     about: str
     """What a screen reader says about it."""
     x: Axis
-    y: Axis | None = None
+    y: Axis
     kind: Literal["lines", "bars", "gates"] = "lines"
     series: Sequence[Series] = ()
     rules: Sequence[Rule] = ()

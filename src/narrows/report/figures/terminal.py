@@ -41,7 +41,6 @@ def spelt(line: str, braille: bool) -> str:
 
 
 def _draw_chart(chart: Chart, width: int, height: int, braille: bool, with_axis: bool) -> Iterator[Text]:
-    assert chart.y is not None
     across, x, y = max(1, width - LABEL), chart.x, chart.y
     rules = [rule for rule in chart.rules if rule.axis == "y"]
     curves = [Series(rule.name, [x.min, x.max], [rule.at] * 2, rule.colour, dash=True) for rule in rules]

@@ -13,6 +13,7 @@ from narrows._util.files import write_atomic
 from narrows.report import run_page, text
 from narrows.report.contents import RunContents
 from narrows.report.html import Block, Facts, Page, Section, Table, Text
+from narrows.report.live.display import print_line
 from narrows.report.live.follow import Snapshot, View, pace
 from narrows.report.settings import settings
 from narrows.runs.certificate import LEVEL
@@ -38,8 +39,7 @@ class LivePage(View):
         self._write(snapshot, live=True)
         if self.announced != snapshot.top:
             self.announced = snapshot.top
-            with contextlib.suppress(OSError):
-                print(f"live page: {RunFolder(snapshot.top).report}", flush=True)
+            print_line(f"live page: {RunFolder(snapshot.top).report}")
 
     def end(self, snapshot: Snapshot, stopped: bool) -> None:
         """Write the page that the report replaces, or of a stopped run the last one."""
@@ -53,9 +53,7 @@ class LivePage(View):
 def drop_live(report: Path) -> None:
     """Remove a page that would reload itself forever because the report could not be written in its place."""
     with contextlib.suppress(OSError):
-        with report.open(encoding="utf-8") as file:
-            is_live = LIVE in file.read(500)
-        if is_live:
+        if LIVE in report.read_text(encoding="utf-8")[:500]:
             report.unlink()
 
 
