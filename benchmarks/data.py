@@ -30,7 +30,7 @@ from narrows.data.cache import write_array
 from narrows.data.examples import in_batches
 from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
-from narrows.recipes.base import make_optimiser
+from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.paper import Narrowing, draw_noise
 
 BATCH, ROUNDS, PER_ROUND = 64, 15, 10

@@ -13,7 +13,7 @@ from narrows.constraint import Geco, GecoConfig
 from narrows.data.synthetic import curved_manifold
 from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
-from narrows.recipes.base import make_optimiser
+from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.paper import Narrowing, draw_noise
 
 STEPS, BATCH, N, D = 12_000, 64, 10, 3

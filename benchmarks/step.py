@@ -73,7 +73,7 @@ def ours(subject: Subject) -> Callable[[], None]:
     from narrows.data import ArrayExamples, Batches
     from narrows.model.vae import gated_vae
     from narrows.networks import NetworkConfig
-    from narrows.recipes.base import make_optimiser
+    from narrows.recipes.optimiser import make_optimiser
     from narrows.recipes.paper import Narrowing, draw_noise
 
     examples = ArrayExamples(images_of(subject.shape), 1 / 255)
@@ -106,8 +106,8 @@ def fast(subject: Subject) -> Callable[[], None]:
     from narrows.data import ArrayExamples, Batches
     from narrows.model.vae import gated_vae
     from narrows.networks import NetworkConfig
-    from narrows.recipes.base import make_optimiser
     from narrows.recipes.fast import Fast
+    from narrows.recipes.optimiser import make_optimiser
 
     examples = ArrayExamples(images_of(subject.shape), 1 / 255)
     batches = Batches(np.arange(IMAGES), subject.batch, seed=0)

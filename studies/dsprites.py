@@ -1,6 +1,6 @@
 """dSprites (drawn), n = 10, tau = 20: how soon are 6 and 5 dimensions known to be enough, and is tau kept?
 
-python studies/dsprites.py      three runs of about ten minutes on one core
+python studies/dsprites.py      three runs of about three minutes on one core
 """
 
 from common import Table, run

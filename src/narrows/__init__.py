@@ -48,10 +48,11 @@ if TYPE_CHECKING:
     )
     from narrows.model.vae import VAE as VAE, GatedVAE as GatedVAE, gated_vae as gated_vae
     from narrows.networks import NetworkConfig as NetworkConfig
-    from narrows.recipes.base import Noise as Noise, StepRecord as StepRecord, make_optimiser as make_optimiser
+    from narrows.recipes.base import Noise as Noise, StepRecord as StepRecord
     from narrows.recipes.controller import Controller as Controller, ControllerConfig as ControllerConfig
     from narrows.recipes.fast import Fast as Fast
     from narrows.recipes.hidden_layers import HiddenNarrowing as HiddenNarrowing
+    from narrows.recipes.optimiser import Muon as Muon, make_optimiser as make_optimiser
     from narrows.recipes.paper import Narrowing as Narrowing, draw_noise as draw_noise
     from narrows.report.run_page import write_report as write_report
     from narrows.runs.evaluation import Evaluation as Evaluation
@@ -63,7 +64,8 @@ if TYPE_CHECKING:
     from narrows.training.start import resume as resume, train as train
 
 _HOMES = {
-    "narrows.recipes.base": ("Noise", "StepRecord", "make_optimiser"),
+    "narrows.recipes.base": ("Noise", "StepRecord"),
+    "narrows.recipes.optimiser": ("Muon", "make_optimiser"),
     "narrows.recipes.paper": ("Narrowing", "draw_noise"),
     "narrows.recipes.controller": ("Controller", "ControllerConfig"),
     "narrows.constraint": ("Geco", "GecoConfig"),

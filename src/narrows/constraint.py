@@ -154,10 +154,11 @@ class Geco(_Bounds):
 class SteeredBound(_Bounds):
     """The fast recipe's bounds: relative, E / tau, with multipliers that are held and later steered, not learned.
 
-    Adam moves lambda by about the same amount per step whatever the violation. Steering moves 1 / lambda in proportion
-    to the slack:
+    Adam moves lambda by about the same amount per step whatever the violation. Steering moves 1 / lambda by the slack
+    s = 1 - E / target, and by the change of the slack, which it then need not wait to add up (a PI controller, as nuPI
+    by Sohrabi et al., 2024):
 
-        1 / lambda <- 1 / lambda + rate * clip(1 - E / target, -1, 1),          lambda at most where it started.
+        1 / lambda <- 1 / lambda + rate * s + lead * (s - s before),          lambda at most where it started.
 
     Why 1 / lambda: by rate-distortion theory the posterior's noise makes an error of tau / (2 lambda), whatever the
     data and their unit (docs/algorithm.md). So the error is linear in 1 / lambda, and one rate suits all data; in
@@ -182,7 +183,9 @@ class SteeredBound(_Bounds):
             raise NarrowsError(f"tolerances must be numbers above 0; they are {tolerance}")
         self.bounded, self.start = tolerance is not None, start
         self.inverse: Tensor
+        self.before: Tensor
         self.register_buffer("inverse", torch.full_like(self.tolerance, 1 / start))
+        self.register_buffer("before", torch.full_like(self.tolerance, math.nan))
 
     def multiplier(self) -> Tensor:
         """Return lambda, (m,)."""
@@ -199,9 +202,11 @@ class SteeredBound(_Bounds):
         return ConstraintTerm(violation, multiplier, (multiplier * violation.mean(0)).sum())
 
     @torch.no_grad()
-    def steer(self, violation: Tensor, rate: float = 0.005) -> None:
-        """Move each multiplier by its relative violation, (m,)."""
-        self.inverse.sub_(rate * violation.clamp(-1, 1)).clamp_(1 / self.start, 1e5)
+    def steer(self, violation: Tensor, rate: float = 0.01, lead: float = 1.0) -> None:
+        """Move each multiplier by its relative violation, (m,), and by the change of that since the last call."""
+        change = torch.nan_to_num(violation - self.before).clamp(-0.05, 0.05)
+        self.before.copy_(violation)
+        self.inverse.sub_(rate * violation.clamp(-1, 1) + lead * change).clamp_(1 / self.start, 1e5)
 
 
 def inverse_multiplier(value: float) -> float:

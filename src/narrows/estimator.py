@@ -93,6 +93,9 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         The promise as a number.
     dimension_cost_ : array, one number per dimension
         How much the squared error of one example rises when a dimension is removed; largest first.
+    explained_variance_ratio_ : array, one number per dimension
+        Share of the variance that a dimension adds to those before it, measured on test rows by decoding only the
+        first k dimensions; its cumulative sum is the share that k of them explain.
     mean_ : array
         Mean of the examples, as in PCA.
     history_ : dict of lists
@@ -178,6 +181,8 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.met_ = result.met
         self.tau_ = result.tau
         self.dimension_cost_ = np.array([dimension.cost for dimension in result.dimensions])
+        falls = -np.diff(result.errors_of_first) if model.n else np.empty(0)
+        self.explained_variance_ratio_ = falls / (result.variance or result.errors_of_first[0])
         columns = zip(*(vars(row).values() for row in rows), strict=True)
         self.history_ = dict(zip(MetricRow.columns(), map(list, columns), strict=False))
         self._warn(result)

@@ -127,7 +127,7 @@ def test_version_and_help(capsys):
     assert main(["train", "--help"]) == 0
     text = capsys.readouterr().out
     for option in (
-        "tau", "tau-per-value", "explained", "as-good-as", "error", "patience", "n", "steps", "batch", "width",
+        "tau", "tau-per-value", "explained", "as-good-as", "error", "effort", "n", "steps", "batch", "width",
         "recipe", "estimator", "seed", "out", "threads", "device", "config",
     ):  # fmt: skip
         assert f"--{option}" in text
@@ -231,12 +231,12 @@ BAD_INPUT = {
         lambda t: ["--estimator", "disarm"],
         "--estimator disarm has no effect with --recipe fast, only with --recipe paper",
     ),
-    "patience with the paper's recipe": (
-        lambda t: ["--recipe", "paper", "--patience", "2"],
-        "has no effect with --recipe paper, only with --recipe fast or plain",
+    "effort with the paper's recipe": (
+        lambda t: ["--recipe", "paper", "--effort", "thorough"],
+        "--effort thorough has no effect with --recipe paper, only with --recipe fast or plain",
     ),
     "data twice": (lambda t: ["mnist", "--data", "cars3d"], "the data are named twice, as mnist and as cars3d"),
-    "patience": (lambda t: ["--patience", "0"], "--patience must be a number above 0"),
+    "effort": (lambda t: ["--effort", "heroic"], 'Invalid value "heroic" for --effort'),
     "n zero": (lambda t: ["--n", "0"], "--n must be at least 1; it is 0"),
     "half a dimension": (lambda t: ["--n", "2.5"], "--n must be a whole number; it is 2.5"),
     "half a seed": (lambda t: ["--seed=1.5"], "--seed must be a whole number; it is 1.5"),

@@ -14,8 +14,9 @@ from narrows.gates.l0 import L0Gates
 from narrows.model.vae import VAE, GatedVAE, gated_vae
 from narrows.networks import NetworkConfig
 from narrows.recipes.base import Noise
-from narrows.recipes.controller import Controller, ControllerConfig
+from narrows.recipes.controller import Controller, ControllerConfig, Decision
 from narrows.recipes.fast import Fast
+from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.paper import Narrowing, draw_noise
 
 EXACT = {"rtol": 0.0, "atol": 1e-12}
@@ -150,41 +151,27 @@ def test_kl_of_a_latent_map_is_summed_over_positions():
     torch.testing.assert_close(many.error, 16 * one.error)
 
 
-def test_standardising_keeps_reconstructions(case):
-    """... and gives every dimension variance 1 over the data, and mean 0 where the stem can take the shift back."""
+def test_the_last_phase_begins_in_other_coordinates_and_keeps_reconstructions(case):
+    """... with variance 1 over the data, and mean 0 where the stem can take the shift back."""
     model, x = case
-    fast = Fast(model, 4.0, lambda k, g: x, (6, 6))
+    fast = Fast(model, 4.0, lambda k, g: x.repeat(-(-k // 6), *(1,) * (x.ndim - 1))[:k], (6, 6))
     model.eval()
     with torch.no_grad():
         model.latent_layer.mean.bias[:N].add_(2.0)
+    model.encode(x)
     fast.monitor.restart()
-    before = model.reconstruct(x)
-    fast.standardise()
+    before, codes = model.reconstruct(x), model.encode(x).mean
+    fast.act(Decision("release", []), make_optimiser(fast))
     torch.testing.assert_close(model.reconstruct(x), before, rtol=1e-10, atol=1e-10)
     mean, log_std = (part.transpose(0, 1).flatten(1) for part in model.encode(x))
-    centre = mean.mean(1)
+    assert not torch.allclose(model.encode(x).mean, codes, atol=0.1)
     if model.latent_layer.shiftable():
-        torch.testing.assert_close(centre, torch.zeros_like(centre), rtol=0, atol=1e-10)
+        centre = torch.stack([part.mean() for part in mean])
+        torch.testing.assert_close(centre, torch.zeros_like(centre), rtol=0, atol=0.05)  # 256 are not 42 times six
     else:
         assert isinstance(model.latent_layer.stem, nn.ConvTranspose2d)
-        centre = torch.zeros_like(centre)  # the variance about the mean that stayed
     spread = ((mean - mean.mean(1, keepdim=True)).square() + (2 * log_std).exp()).mean(1)
-    torch.testing.assert_close(spread, torch.ones_like(spread), rtol=0.02, atol=0)  # log sigma bends a little
-
-
-def test_reopened_gates_get_their_weights_back(case):
-    model, _ = case
-    layer = model.latent_layer
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    stored = layer.stored([1, 4])
-    with torch.no_grad():
-        for gate in (1, 4):
-            for view in layer.tensors(gate).values():
-                view.add_(1.0)
-    assert any((tensor != before[name]).any() for name, tensor in model.state_dict().items())
-    layer.put_back(stored, [1, 4])
-    for name, tensor in model.state_dict().items():
-        torch.testing.assert_close(tensor, before[name], rtol=0, atol=0)
+    torch.testing.assert_close(spread, torch.ones_like(spread), rtol=0.1, atol=0)  # deviations follow on average
 
 
 def test_batchnorm_in_a_decoder_counts_each_batch_once():
@@ -284,7 +271,7 @@ class Backwards(nn.Linear):
         return mean, log_std
 
 
-RESCALED = {
+MIXED = {
     "two heads": (lambda: two_heads(), True),
     "two heads, deviations first": (lambda: GatedVAE(Swapped(), nn.Linear(N, 3), N), True),
     "z read twice": (lambda: GatedVAE(nn.Linear(3, 2 * N), Sum(), N), False),
@@ -293,18 +280,18 @@ RESCALED = {
 }
 
 
-@pytest.mark.parametrize("case", RESCALED)
-def test_standardising_is_skipped_where_it_would_change_the_output(case):
+@pytest.mark.parametrize("case", MIXED)
+def test_coordinates_stay_where_others_would_change_the_output(case):
     torch.manual_seed(2)
-    make, rescalable = RESCALED[case]
+    make, mixable = MIXED[case]
     model, x = make().double(), 3 + 5 * torch.randn(40, 3, dtype=torch.float64)
-    fast = Fast(model, 4.0, lambda k, g: x, (40, 40))
+    fast = Fast(model, 4.0, lambda k, g: x[torch.randint(40, (k,), generator=g)], (40, 40))
     before = model.reconstruct(x)
-    assert model.rescalable is rescalable
-    fast.standardise()
+    assert model.mixable is mixable
+    fast.act(Decision("release", []), make_optimiser(fast))
     torch.testing.assert_close(model.reconstruct(x), before, rtol=1e-10, atol=1e-10)
     spread = model.encode(x).mean.var(0)
-    assert bool((spread < 1.2).all()) is rescalable
+    assert bool((spread < 1.2).all()) is mixable
     model.gates.close([0, 3])
     torch.testing.assert_close(model.narrow().reconstruct(x), model.reconstruct(x), **EXACT)
 

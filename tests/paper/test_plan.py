@@ -11,6 +11,7 @@ from narrows.paper import published
 from narrows.paper.experiments import EXPERIMENTS, plan
 from narrows.paper.page import TITLES
 from narrows.paper.plan import Name, Options
+from narrows.recipes.registry import RECIPES
 
 
 def test_every_experiment_is_offered_planned_and_titled():
@@ -23,7 +24,9 @@ def test_training_is_the_papers_run():
     (job,) = plan("training", Options())
     config = job.config
     assert (config.data, config.n, config.tau, config.steps) == ("dsprites", 10, 20.0, 50_000)
-    assert (config.recipe, config.batch, config.learning_rate, config.estimator) == ("paper", 64, 1e-3, "arm")
+    assert (config.recipe, config.batch, config.estimator) == ("paper", 64, "arm")
+    assert config.learning_rate == "auto"
+    assert RECIPES["paper"].learning_rate == 1e-3
     assert job.marks == (10_000, 20_000, 25_000, 50_000)
 
 

@@ -4,22 +4,24 @@ import copy
 import json
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
-from narrows.recipes.controller import LONGEST, Controller, ControllerConfig, Decision, extrapolate
+from narrows.recipes.controller import EFFORTS, Controller, ControllerConfig, Decision, extrapolate
+from narrows.recipes.registry import Effort
 
 MEASURE_EVERY, DECIDE_EVERY = 4, 10
 CONFIG = ControllerConfig(
     pause=50,
     patience=0.5,
-    least_patience=1_000,
-    tries=2,
+    least_patience=2_000,
     at_once=0.5,
     judge_from=400,
     fit_patience=20_000,
+    judge_fit_from=1_000,
     worth=0.02,
     last=0.3,
     least_last=1_000,
@@ -32,7 +34,8 @@ Curve = Callable[[int, int], float]
 class World:
     """Stands for a network: each open gate has a cost of removal; a closed one costs what training cannot win back.
 
-    After a closing or an opening the error is `jump * t^-1/2` above where it will settle, t batches later.
+    Costs of several gates add up. After a closing the error is `jump * t^-1/2` above where it will settle, t batches
+    later.
     """
 
     def __init__(self, costs, lasting=None, base=0.5, jump=0.0, noise=0.0, seed=0):
@@ -40,18 +43,29 @@ class World:
         self.base, self.jump, self.noise = base, jump, noise
         self.random = random.Random(seed)
         self.open = set(costs)
+        self.measured: list[int] = []
+        """Gates whose removal was measured, in order."""
 
     def error(self, step: int, since: int) -> float:
         settled = self.base + sum(self.lasting.get(gate, 0.0) for gate in self.costs if gate not in self.open)
         return settled + self.jump * since**-0.5 + self.random.gauss(0, self.noise)
 
-    def known(self) -> dict[int, float]:
-        return {gate: cost for gate, cost in self.costs.items() if gate in self.open}
+    def removal(self) -> Iterator[tuple[int, float]] | None:
+        if any(math.isinf(self.costs[gate]) for gate in self.open):
+            return None
+        return self._joint_costs()
+
+    def _joint_costs(self) -> Iterator[tuple[int, float]]:
+        total = 0.0
+        for cost, gate in sorted((self.costs[gate], gate) for gate in self.open):
+            total += cost
+            self.measured.append(gate)
+            yield gate, total
 
     def act(self, decision: Decision) -> None:
         if decision.action == "close":
             self.open -= set(decision.gates)
-        elif decision.action == "reopen":
+        elif decision.action == "restore":
             self.open |= set(decision.gates)
 
 
@@ -74,7 +88,7 @@ def play(closing, world, curve: Curve | None = None, batches=100_000, every=DECI
         if closing.step % every:
             continue
         since = closing.since
-        decision = closing.decide(world.known())
+        decision = closing.decide(world.removal)
         if decision is None:
             continue
         world.act(decision)
@@ -89,6 +103,11 @@ def fitted_after(batches: int, level: float = 0.5) -> Curve:
     return lambda step, since: level if step >= batches else 1.01 + 0.1 * math.log(batches / step)
 
 
+def crossing(batches: float, slope: float) -> Curve:
+    """A recovery along a + b log(t) that meets the target after so many batches."""
+    return lambda step, since: 1 + slope * math.log(batches / since)
+
+
 def hopeful(step: int, since: int) -> float:
     """Just above the target, with so much noise that two standard errors below any forecast it is met."""
     return 1.3 if since < 200 else 1.05 + (0.3 if step % 8 else -0.3)
@@ -98,10 +117,18 @@ def actions(taken: list[Taken]) -> list[tuple[str, list[int]]]:
     return [(t.action, t.gates) for t in taken]
 
 
+def closed_after(batches: int, config: ControllerConfig = ONE_BY_ONE, **world) -> tuple[Controller, World]:
+    """A controller that has just closed the cheaper one of two gates, after a fit of so many batches."""
+    closing, there = Controller(config), World({0: 0.1, 1: 0.2}, **world)
+    assert actions(play(closing, there, fitted_after(batches), until="close")) == [("close", [0])]
+    return closing, there
+
+
 # Closing
 
 
 def test_the_cheapest_gate_closes_first_and_then_the_next():
+    """... and when none is left, the last phase begins."""
     taken = play(Controller(ONE_BY_ONE), World({0: 0.3, 1: 0.1, 2: 0.2}))
     assert actions(taken) == [("close", [1]), ("close", [2]), ("close", [0]), ("release", []), ("end", [])]
 
@@ -125,16 +152,29 @@ def test_the_costs_of_now_count_and_not_those_of_the_first_closing():
         (0.999, 0.5, [2]),  # one may close however little slack there is
     ],
 )
-def test_several_close_at_once_while_their_costs_together_fit_the_slack(error, at_once, together):
+def test_several_close_at_once_while_their_joint_cost_fits_the_slack(error, at_once, together):
     world = World({0: 0.05, 1: 0.1, 2: 0.04, 3: 0.3})
     taken = play(Controller(replace(CONFIG, at_once=at_once)), world, lambda *_: error, until="close")
     assert taken[-1].gates == together
 
 
-def test_a_gate_whose_removal_seems_to_help_makes_no_room_for_others():
-    """A cost below 0 is noise: it counts as 0."""
-    world = World({0: -5.0, 1: 0.24, 2: 0.1, 3: -4.0})
-    assert play(Controller(CONFIG), world, lambda *_: 0.5, until="close")[-1].gates == [0, 3, 2]
+def test_joint_costs_are_taken_as_they_are_up_to_the_first_that_is_too_large():
+    """They are measured, not summed: one may be negative, and they need not rise."""
+    closing = Controller(CONFIG)
+    for _ in range(60):
+        closing.advance()
+        closing.observe(0.5)
+    joint = [(4, -0.1), (2, 0.2), (0, 0.15), (1, 0.3), (3, 0.1)]
+    assert closing.decide(lambda: joint) == Decision("close", [4, 2, 0])
+
+
+def test_no_more_joint_costs_are_measured_than_the_decision_needs():
+    """Each takes a pass through the decoder."""
+    world = World({gate: 0.06 * (1 + gate) for gate in range(8)})
+    assert play(Controller(CONFIG), world, lambda *_: 1.1, batches=900) == []
+    assert world.measured == []
+    assert play(Controller(CONFIG), world, lambda *_: 0.5, until="close")[-1].gates == [0, 1]
+    assert world.measured == [0, 1, 2], "up to the first that no longer fits"
 
 
 @pytest.mark.parametrize("pause", [10, 50, 130])
@@ -143,7 +183,7 @@ def test_nothing_is_decided_before_the_pause_is_over(pause):
     assert [t.since for t in taken[:3]] == [pause] * 3
 
 
-def test_nothing_closes_before_every_gate_has_been_tried():
+def test_nothing_closes_before_costs_are_known():
     world = World({0: 0.1, 1: math.inf, 2: 0.2})
     closing = Controller(ONE_BY_ONE)
     assert play(closing, world, batches=400) == []
@@ -151,17 +191,12 @@ def test_nothing_closes_before_every_gate_has_been_tried():
     assert actions(play(closing, world, batches=10)) == [("close", [1])]
 
 
-def test_a_gate_whose_closing_failed_need_not_be_tried_again():
-    world = World({0: 0.1, 1: 0.2, 2: 0.3}, {0: 5.0})
-    closing = Controller(ONE_BY_ONE)
-    play(closing, world, until="reopen")
-    world.costs[0] = math.inf  # it was closed for so long that its cost is no longer known
-    assert play(closing, world, until="close")[-1].gates == [1]
-
-
-def test_with_no_tries_nothing_closes():
-    taken = play(Controller(replace(CONFIG, tries=0)), World({0: 0.0, 1: 0.0}))
+def test_where_gates_may_not_close_the_last_phase_follows_the_first_fit():
+    world = World({0: 0.0, 1: 0.0})
+    taken = play(Controller(replace(CONFIG, closes=False)), world, fitted_after(500))
     assert actions(taken) == [("release", []), ("end", [])]
+    assert 500 <= taken[0].step <= 600
+    assert world.measured == []
 
 
 def test_the_error_of_the_last_decision_is_remembered():
@@ -181,17 +216,14 @@ def test_one_lucky_measurement_is_not_within():
     assert unlucky[0].action == "close"
 
 
-def test_the_error_now_is_the_mean_of_the_last_quarter_and_of_100_batches_at_most():
+@pytest.mark.parametrize(("since", "first"), [(10, 1), (40, 15), (100, 75), (200, 150), (400, 300), (1_000, 900)])
+def test_the_error_now_is_the_mean_of_the_last_quarter_but_of_25_to_100_batches(since, first):
     closing = Controller(CONFIG)
     assert closing.error() == math.inf
-    for since in range(1, 101):
+    for now in range(1, since + 1):
         closing.advance()
-        closing.observe(float(since))
-    assert closing.error() == pytest.approx(sum(range(75, 101)) / 26)
-    for since in range(101, 1_001):
-        closing.advance()
-        closing.observe(float(since))
-    assert closing.error() == pytest.approx(sum(range(900, 1_001)) / 101)
+        closing.observe(float(now))
+    assert closing.error() == pytest.approx((first + since) / 2)
 
 
 def test_errors_from_before_a_closing_do_not_count_after_it():
@@ -202,134 +234,179 @@ def test_errors_from_before_a_closing_do_not_count_after_it():
     assert play(closing, world, lambda *_: 1.05, batches=300) == []
 
 
+def test_within_means_a_bounded_error_of_at_most_1_after_the_pause_while_gates_may_close():
+    for level, bounded, phase, batches, within in [
+        (1.0, True, "fit", 50, True),
+        (1.0, True, "closed", 50, True),
+        (1.0, True, "closed", 49, False),
+        (1.001, True, "closed", 50, False),
+        (0.5, True, "release", 50, False),
+        (0.5, True, "restored", 50, False),
+        (0.5, True, "ended", 50, False),
+        (0.5, False, "fit", 50, False),
+    ]:
+        closing = Controller(CONFIG, bounded=bounded)
+        closing.phase = phase
+        for _ in range(batches):
+            closing.advance()
+            closing.observe(level)
+        assert closing.is_within() is within, (level, bounded, phase, batches)
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.25])
+def test_a_correction_scales_what_was_seen_and_nothing_that_follows(factor):
+    """Measuring e and finding it too small is the same as measuring factor * e from the start."""
+    early, late = Controller(CONFIG), Controller(CONFIG)
+    for _ in range(300):
+        for closing, scale in ((early, factor), (late, 1.0)):
+            closing.advance()
+            closing.observe(scale * (1.2 - 0.001 * closing.since))
+    before = late.error()
+    late.correct(factor)
+    assert late.error() == pytest.approx(factor * before)
+    assert late.seen == early.seen
+    late.observe(3.0)
+    assert late.seen[-1] == (300, 3.0)
+
+
+def test_an_error_that_is_corrected_to_be_outside_is_not_acted_on():
+    closing, world = Controller(CONFIG), World({0: 0.1})
+    for _ in range(60):
+        closing.advance()
+        closing.observe(0.9)
+    assert closing.is_within()
+    closing.correct(1.2)
+    assert closing.decide(world.removal) is None
+    assert world.measured == []
+    closing.correct(0.9)
+    assert closing.decide(world.removal) == Decision("close", [0])
+
+
+# How long to wait
+
+
 def test_a_closing_whose_error_comes_back_is_waited_for():
-    """0.9 + 6 t^-1/2 is within after 3,600 batches: each patience, half of the batches so far, sees it coming."""
-    world = World({0: 0.1, 1: 0.2}, base=0.9)
-    closing = Controller(ONE_BY_ONE)
-    play(closing, world, fitted_after(6_000), until="close")
+    """0.9 + 6 t^-1/2 is within after 3,600 batches; each forecast, within a patience of 4,000, sees it coming."""
+    closing, world = closed_after(8_000, base=0.9)
     world.jump = 6.0
     after = play(closing, world, until="close")
     assert actions(after) == [("close", [1])]
     assert 3_600 <= after[-1].since <= 3_800
 
 
-def test_a_closing_whose_error_does_not_come_back_is_given_up_soon_and_its_gates_are_opened():
+def test_a_closing_whose_error_does_not_come_back_is_given_up_soon():
     """It settles at 1.5: that is plain long before the patience of 1,000 batches is over."""
     world = World({0: 0.1, 1: 0.2, 2: 0.01, 3: 0.02}, {2: 0.5, 3: 0.5}, jump=2.0, noise=0.01)
     closing = Controller(CONFIG)
     closed = play(closing, world, until="close")[-1].gates
     assert closed == [2, 3]
-    back = play(closing, world, until="reopen")[-1]
+    back = play(closing, world, until="restore")[-1]
     assert back.gates == closed
     assert world.open == {0, 1, 2, 3}
     assert CONFIG.judge_from <= back.since < closing.limit
 
 
-def test_a_closing_that_always_looks_hopeful_is_given_up_after_the_longest_wait():
-    closing = Controller(ONE_BY_ONE)
-    world = World({0: 0.1, 1: 0.2})
-    play(closing, world, until="close")
-    assert closing.limit == 1_000
-    taken = play(closing, world, hopeful, until="reopen")
-    assert actions(taken) == [("reopen", [0])]
-    assert taken[0].since == LONGEST * 1_000
-
-
-@pytest.mark.parametrize(("patience", "before", "limit"), [(0.5, 50, 1_000), (0.5, 5_000, 2_500), (1.5, 5_000, 7_500)])
-def test_the_patience_grows_with_the_batches_so_far(patience, before, limit):
-    closing = Controller(replace(CONFIG, patience=patience))
-    play(closing, World({0: 0.1}), fitted_after(before), until="close")
+@pytest.mark.parametrize("slope", [0.001, 0.05, 0.4])
+@pytest.mark.parametrize(("before", "limit"), [(60, 1_000), (6_000, 3_000)])
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_recovery_that_crosses_inside_the_patience_is_never_given_up(slope, before, limit, share):
+    """Along a + b log(t), as real ones: then the next gate closes, some 50 batches later, for the error is a mean."""
+    closing, world = closed_after(before)
     assert closing.limit == pytest.approx(limit, rel=0.02)
+    met = share * closing.limit
+    after = play(closing, world, crossing(met, slope), until="close")
+    assert actions(after) == [("close", [1])]
+    assert met <= after[0].since <= met + 70
+
+
+@pytest.mark.parametrize("slope", [0.001, 0.05, 0.4])
+@pytest.mark.parametrize("before", [60, 6_000])
+@pytest.mark.parametrize("share", [1.01, 2.0, 100.0])
+def test_a_recovery_that_crosses_later_is_given_up_as_soon_as_it_can_be_judged(slope, before, share):
+    closing, world = closed_after(before)
+    taken = play(closing, world, crossing(share * closing.limit, slope), until="restore")
+    assert actions(taken) == [("restore", [0])]
+    assert CONFIG.judge_from <= taken[0].since < CONFIG.judge_from + DECIDE_EVERY
+
+
+def test_an_error_that_rises_is_given_up_as_soon_as_it_can_be_judged():
+    for judge_from in (100, 400, 700):
+        closing, world = closed_after(60, replace(ONE_BY_ONE, judge_from=judge_from))
+        taken = play(closing, world, lambda step, since: 1.1 + since / 10_000, until="restore")
+        assert taken[0].since == judge_from
+
+
+def test_a_closing_that_always_looks_hopeful_is_given_up_when_the_patience_is_over():
+    closing, world = closed_after(60)
+    assert closing.limit == 1_000
+    taken = play(closing, world, hopeful, until="restore")
+    assert actions(taken) == [("restore", [0])]
+    assert taken[0].since == 1_000
+
+
+@pytest.mark.parametrize(
+    ("patience", "before", "limit"),
+    [(0.5, 60, 1_000), (0.5, 1_900, 1_000), (0.5, 5_000, 2_500), (1.5, 60, 3_000), (1.5, 5_000, 7_500)],
+)
+def test_the_patience_grows_with_the_batches_so_far_but_a_fast_start_waits_as_long_as_a_slow_one(
+    patience, before, limit
+):
+    closing, _ = closed_after(before, replace(ONE_BY_ONE, patience=patience))
+    assert closing.limit == pytest.approx(limit, rel=0.02)
+    if before < CONFIG.least_patience:
+        assert closing.limit == limit
+
+
+def test_efforts_differ_in_patience_alone():
+    assert list(EFFORTS) == list(get_args(Effort))
+    assert EFFORTS["quick"] < EFFORTS["normal"] < EFFORTS["thorough"]
+    assert EFFORTS["normal"] == ControllerConfig().patience
 
 
 # Failures
 
 
-def test_a_gate_that_failed_is_passed_over_until_another_has_closed():
-    """Gate 0 cannot be spared. 1 is next; with one gate fewer 0 is tried again, then 2; then it is over."""
-    world = World({0: 0.1, 1: 0.2, 2: 0.3}, {0: 5.0, 2: 5.0})
+def test_a_closing_that_fails_is_undone_and_the_last_phase_begins():
+    """Gate 0 can be spared and 1 cannot; 2, which could be, is not tried."""
+    world = World({0: 0.1, 1: 0.2, 2: 0.3}, {1: 5.0})
     taken = play(Controller(ONE_BY_ONE), world)
-    assert actions(taken) == [
-        ("close", [0]),
-        ("reopen", [0]),
-        ("close", [1]),
-        ("close", [0]),
-        ("reopen", [0]),
-        ("close", [2]),
-        ("reopen", [2]),
-        ("release", []),
-        ("end", []),
-    ]
-    assert world.open == {0, 2}
-
-
-def test_a_closing_known_to_be_good_is_not_taken_back():
-    """The error is within, but a gate must be tried first; then the error rises: nothing is pending to be opened."""
-    world = World({0: 0.1, 1: 0.2, 2: 0.3})
-    closing = Controller(ONE_BY_ONE)
-    play(closing, world, until="close")
-    world.costs[1] = math.inf
-    assert play(closing, world, batches=100) == []
-    assert closing.pending == []
-    taken = play(closing, world, lambda *_: 1.5, until="reopen")
-    assert ("reopen", []) not in actions(taken)
-
-
-def test_a_success_clears_the_failures():
-    world = World({0: 0.1, 1: 0.2, 2: 0.3}, {0: 5.0})
-    closing = Controller(ONE_BY_ONE)
-    play(closing, world, until="reopen")
-    assert (closing.failures, closing.failed) == (1, [0])
-    play(closing, world, until="close")
-    assert (closing.failures, closing.failed, closing.pending) == (1, [0], [1])
-    play(closing, world, until="close")
-    assert (closing.failures, closing.failed, closing.pending) == (0, [], [0])
-
-
-@pytest.mark.parametrize("tries", [1, 2, 3])
-def test_after_so_many_failures_in_a_row_the_size_is_found(tries):
-    world = World(dict.fromkeys(range(5), 0.4), dict.fromkeys(range(5), 5.0))
-    taken = play(Controller(replace(CONFIG, tries=tries)), world)
-    assert [t.action for t in taken] == ["close", "reopen"] * tries + ["release", "end"]
-    assert [t.gates for t in taken if t.action == "close"] == [[gate] for gate in range(tries)]
-
-
-def test_when_every_open_gate_has_failed_the_size_is_found():
-    taken = play(Controller(replace(CONFIG, tries=10)), World({0: 0.4, 1: 0.4}, {0: 5.0, 1: 5.0}))
-    assert [t.action for t in taken] == ["close", "reopen"] * 2 + ["release", "end"]
-
-
-def test_after_the_last_failure_lambda_is_let_go_only_once_the_error_is_within_again():
-    """0.5 + 15 t^-1/2 comes back to 1 after 900 batches."""
-    closing = Controller(replace(CONFIG, tries=1))
-    world = World({0: 0.4, 1: 0.5}, {0: 5.0})
-    play(closing, world, until="reopen")
-    world.jump = 15.0
-    released = play(closing, world, until="release")
-    assert actions(released) == [("release", [])]
-    assert 900 <= released[0].since <= 1_000  # the mean of the last 100 batches is some 50 batches late
-    assert released[0].since > CONFIG.judge_from
-
-
-def test_where_opening_again_does_not_help_everything_is_restored_and_the_last_phase_begins():
-    """Training itself has spoilt the error: it rises with the batches, whatever is open."""
-    world = World({0: 0.1, 1: 0.2})
-    spoilt = lambda step, since: 0.9 if step <= 50 else 1.2 + step / 10_000  # noqa: E731
-    taken = play(Controller(ONE_BY_ONE), world, spoilt)
-    assert actions(taken) == [("close", [0]), ("reopen", [0]), ("restore", []), ("release", []), ("end", [])]
-    assert taken[2].since == CONFIG.judge_from, "as soon as it can be seen"
+    assert actions(taken) == [("close", [0]), ("close", [1]), ("restore", [1]), ("release", []), ("end", [])]
+    assert world.open == {1, 2}
     assert taken[3].since == DECIDE_EVERY, "without another look at how it goes"
 
 
-def test_several_gates_that_failed_together_are_tried_again_one_by_one():
-    """Gate 1 alone was to blame: 0 is closed alone and stays closed; then several may go at once again."""
+def test_several_gates_that_fail_together_come_back_together():
     world = World({0: 0.01, 1: 0.02, 2: 0.4, 3: 0.4}, {1: 5.0})
-    closing = Controller(CONFIG)
-    play(closing, world, until="reopen")
-    assert (closing.failures, closing.failed) == (1, [])
-    assert play(closing, world, until="close")[-1].gates == [0]
-    world.costs = {0: 0.0, 1: 0.2, 2: 0.01, 3: 0.02}
-    assert play(closing, world, until="close")[-1].gates == [2, 3, 1]
+    taken = play(Controller(CONFIG), world)
+    assert actions(taken)[:3] == [("close", [0, 1]), ("restore", [0, 1]), ("release", [])]
+    assert world.open == {0, 1, 2, 3}
+
+
+def test_a_closing_that_is_known_to_be_good_is_still_undone_if_the_error_leaves_its_target():
+    """The error is within, but costs are not known yet; then it rises and stays."""
+    closing, world = closed_after(60)
+    world.costs[1] = math.inf
+    assert play(closing, world, batches=100) == []
+    taken = play(closing, world, lambda *_: 1.5, until="restore")
+    assert actions(taken) == [("restore", [0])]
+    assert world.open == {0, 1}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_in_any_world_gates_close_until_one_closing_is_undone_or_none_is_left(seed):
+    world = random_world(seed)
+    taken = play(Controller(CONFIG), world)
+    *closings, last_but_one, _, _ = [t.action for t in taken]
+    assert [t.action for t in taken[-2:]] == ["release", "end"]
+    assert set(closings) <= {"close"}
+    assert last_but_one in ("close", "restore")
+    if last_but_one == "restore":
+        assert taken[-3].gates == taken[-4].gates
+    closed = [gate for t in taken if t.action == "close" for gate in t.gates]
+    undone = [gate for t in taken if t.action == "restore" for gate in t.gates]
+    assert len(set(closed)) == len(closed)
+    assert world.open == set(range(6)) - set(closed) | set(undone)
+    assert world.open or last_but_one == "close"
 
 
 # The fit
@@ -340,16 +417,23 @@ def test_a_target_out_of_reach_is_given_up_without_closing_anything():
     world = World({0: 0.0, 1: 0.0}, base=1.5, jump=3.0, noise=0.01)
     taken = play(closing, world)
     assert actions(taken) == [("release", []), ("end", [])]
-    assert CONFIG.judge_from <= taken[0].step < CONFIG.fit_patience
+    assert CONFIG.judge_fit_from <= taken[0].step < CONFIG.fit_patience
 
 
-@pytest.mark.parametrize(("fit_patience", "met"), [(20_000, 6_000), (1, 1_800)])
+@pytest.mark.parametrize(("fit_patience", "met"), [(20_000, 6_000), (20_000, 20_000), (1, 4_800)])
 def test_a_slow_fit_is_waited_for(fit_patience, met):
-    """It is in sight within the patience, or else within four times the batches so far: from 400 on that is 2,000."""
+    """It is in sight within the patience, or else within four times the batches so far: from 1,000 on, until 5,000."""
     closing = Controller(replace(CONFIG, fit_patience=fit_patience))
-    taken = play(closing, World({0: 0.1}), lambda step, since: 1 + 0.1 * math.log(met / since), until="close")
+    taken = play(closing, World({0: 0.1}), crossing(met, 0.1), until="close")
     assert actions(taken) == [("close", [0])]
     assert met <= taken[0].step <= met + 100
+
+
+@pytest.mark.parametrize(("fit_patience", "met"), [(20_000, 21_100), (1, 5_100)])
+def test_a_fit_that_is_not_in_sight_is_given_up_as_soon_as_it_can_be_judged(fit_patience, met):
+    closing = Controller(replace(CONFIG, fit_patience=fit_patience))
+    taken = play(closing, World({0: 0.1}), crossing(met, 0.1), until="release")
+    assert [(t.step, t.action) for t in taken] == [(CONFIG.judge_fit_from, "release")]
 
 
 # The last phase
@@ -357,7 +441,7 @@ def test_a_slow_fit_is_waited_for(fit_patience, met):
 
 @pytest.mark.parametrize(("fit", "length"), [(100, 1_000), (5_000, 1_500)])
 def test_the_last_phase_is_a_share_of_what_came_before_and_then_it_ends(fit, length):
-    closing = Controller(replace(CONFIG, tries=0))
+    closing = Controller(replace(CONFIG, closes=False))
     world = World({0: 0.1})
     released = play(closing, world, fitted_after(fit), until="release")[-1]
     assert closing.limit == max(1_000, round(0.3 * released.step)) == pytest.approx(length, rel=0.02)
@@ -379,7 +463,7 @@ def test_nothing_follows_the_end():
 
 
 def test_in_the_last_phase_no_error_matters():
-    closing = Controller(replace(CONFIG, tries=0))
+    closing = Controller(replace(CONFIG, closes=False))
     world = World({0: 0.1})
     play(closing, world, until="release")
     assert actions(play(closing, world, lambda *_: 100.0)) == [("end", [])]
@@ -396,19 +480,19 @@ def test_a_limit_is_kept_and_leaves_time_for_the_last_phase(seed):
     world = random_world(seed)
     taken = play(closing, world, every=1)
     release = next(t for t in taken if t.action == "release")
-    assert release.step <= math.ceil(steps / 1.3) + 1  # one more if gates had to be opened first
+    assert release.step <= math.ceil(steps / 1.3) + 1  # one more if a closing had to be undone first
     assert [t.action for t in taken].count("release") == 1
     length = min(steps - release.step, max(CONFIG.least_last, round(CONFIG.last * release.step)))
     assert (taken[-1].action, taken[-1].step) == ("end", release.step + length)
 
 
-def test_out_of_time_the_gates_in_question_are_opened_before_lambda_is_let_go():
+def test_out_of_time_the_closing_in_question_is_undone_before_lambda_is_let_go():
     world = World({0: 0.1, 1: 0.2})
     closing = Controller(ONE_BY_ONE, steps=1_300)
     play(closing, world, until="close")
     taken = play(closing, world, hopeful)
     assert [(t.step, t.action, t.gates) for t in taken] == [
-        (1_000, "reopen", [0]),
+        (1_000, "restore", [0]),
         (1_010, "release", []),
         (1_300, "end", []),
     ]
@@ -422,7 +506,7 @@ def test_a_size_found_early_ends_before_the_limit():
 
 
 def test_a_plain_vae_under_a_bound_takes_exactly_so_many():
-    closing = Controller(replace(CONFIG, tries=0), steps=4_000)
+    closing = Controller(replace(CONFIG, closes=False), steps=4_000)
     taken = play(closing, World({0: 0.1}))
     assert [(t.step, t.action) for t in taken] == [(50, "release"), (4_000, "end")]
 
@@ -433,24 +517,18 @@ def test_a_plain_vae_under_a_bound_takes_exactly_so_many():
 def test_without_a_bound_nothing_closes_and_training_ends_when_the_error_has_settled():
     taken = play(Controller(CONFIG, bounded=False), World({0: 0.0, 1: 0.0}, base=3.0, noise=0.01))
     assert actions(taken) == [("release", []), ("end", [])]
-    assert taken[0].step == CONFIG.least_patience
+    assert taken[0].step == CONFIG.judge_fit_from
 
 
 @pytest.mark.parametrize(("worth", "goes_on"), [(0.01, True), (0.03, False)])
-def test_without_a_bound_training_goes_on_while_one_patience_more_is_worth_it(worth, goes_on):
-    """t^-0.03 falls by 1.2% with half as many batches again, at any time, and by 2% with twice as many."""
+def test_without_a_bound_training_goes_on_while_half_as_much_again_is_worth_it(worth, goes_on):
+    """t^-0.03 falls by 1.2% with half as many batches again, at any time."""
     closing = Controller(replace(CONFIG, worth=worth), bounded=False)
     taken = play(closing, World({0: 0.0}), lambda step, since: since**-0.03, batches=4_000)
     assert (taken == []) == goes_on
 
 
-@pytest.mark.parametrize(
-    "patience",
-    [
-        0.5,
-        1.5,
-    ],
-)
+@pytest.mark.parametrize("patience", [0.5, 1.5])
 def test_without_a_bound_even_an_error_that_falls_for_ever_comes_to_an_end(patience):
     closing = Controller(replace(CONFIG, fit_patience=3_000, patience=patience), bounded=False)
     taken = play(closing, World({0: 0.0}), lambda step, since: since**-0.5, batches=6_000, until="release")
@@ -480,7 +558,7 @@ def random_world(seed: int) -> World:
 def test_random_runs_pass_through_every_phase():
     """So that the next test says something about each."""
     seen = {t.action for seed in range(1, 6) for t in play(Controller(CONFIG), random_world(seed))}
-    assert seen == {"close", "reopen", "release", "end"}
+    assert seen == {"close", "restore", "release", "end"}
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
@@ -503,7 +581,7 @@ def test_a_run_that_goes_on_from_its_state_decides_the_same(seed, steps):
 
 def test_a_state_does_not_change_when_its_run_goes_on():
     closing, world = Controller(CONFIG), random_world(1)
-    play(closing, world, until="reopen")
+    play(closing, world, until="restore")
     state = closing.state_dict()
     before = copy.deepcopy(state)
     play(closing, world)

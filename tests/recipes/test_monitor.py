@@ -1,4 +1,4 @@
-"""The averaged weights, the error and the costs of removal, against what is computed without short cuts."""
+"""The averaged weights, the panel's error and the costs of removal, against what is computed without short cuts."""
 
 import copy
 import io
@@ -9,12 +9,11 @@ import pytest
 import torch
 
 from narrows.data import from_array
-from narrows.model.vae import GatedVAE, gated_vae, standard_normal
+from narrows.model.vae import GatedVAE, gated_vae
 from narrows.networks import NetworkConfig
 from narrows.objective import squared_error
-from narrows.recipes.monitor import ENOUGH, MEMORY, Monitor
-from narrows.runs.certificate import half_width
-from narrows.training.validation import evaluate
+from narrows.recipes.monitor import ENOUGH, MANY, MEMORY, PANEL, PART, Monitor
+from narrows.training import validation
 
 N = 5
 
@@ -48,6 +47,20 @@ def examples(count: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(count, 6, generator=torch.Generator().manual_seed(seed))
 
 
+def held_out(count: int, generator: torch.Generator) -> torch.Tensor:
+    return torch.randn(count, 6, generator=generator)
+
+
+def monitor_of(model: GatedVAE, error=squared_error, bounds: int = 1, **settings) -> Monitor:
+    return Monitor(model, error, bounds, settings.pop("held_out", held_out), **settings)
+
+
+def panel_of(monitor: Monitor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The panel's x and z."""
+    x, _, z = monitor.draw(PANEL, monitor._again(0))
+    return x, z
+
+
 def weights(model: GatedVAE) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for name, p in model.named_parameters() if name != "gates.logits"])
 
@@ -78,7 +91,7 @@ def rises(model: GatedVAE, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(("since", "window"), [(0, 500), (0, 1), (1_000, 1)])
 def test_the_average_of_one_batch_is_the_trained_weights(since, window):
     model = make_model()
-    monitor = Monitor(model, squared_error, 1)
+    monitor = monitor_of(model)
     move_to(model, 7.0)
     monitor.follow(since, window)
     assert torch.equal(weights(monitor.averaged), weights(model))
@@ -86,7 +99,7 @@ def test_the_average_of_one_batch_is_the_trained_weights(since, window):
 
 def test_weights_that_do_not_move_stay_as_they_are():
     model = make_model()
-    monitor = Monitor(model, squared_error, 1)
+    monitor = monitor_of(model)
     for since in range(1, 50):
         monitor.follow(since, 20)
     assert torch.equal(weights(monitor.averaged), weights(model))
@@ -95,7 +108,7 @@ def test_weights_that_do_not_move_stay_as_they_are():
 def test_the_average_of_weights_that_move_steadily_lags_by_its_window():
     """At first by about a quarter of the batches so far, a fifth of them in all; in the end by window - 1."""
     model = make_model().double()
-    monitor = Monitor(model, squared_error, 1)
+    monitor = monitor_of(model)
     move_to(model, 0.0)
     monitor.restart()
     expected, lags = 0.0, []
@@ -113,7 +126,7 @@ def test_the_average_of_weights_that_move_steadily_lags_by_its_window():
 def test_running_statistics_are_averaged_like_weights():
     torch.manual_seed(3)
     model = gated_vae(NetworkConfig("conv", (1, 28, 28), 3, width=2))
-    monitor = Monitor(model, squared_error, 1)
+    monitor = monitor_of(model)
     model.encoder.norms[0].running_mean.fill_(8.0)
     monitor.follow(4, 500)  # weight 1 / (1 + 4 / 4)
     assert monitor.averaged.encoder.norms[0].running_mean.tolist() == [4.0, 4.0]
@@ -121,7 +134,7 @@ def test_running_statistics_are_averaged_like_weights():
 
 def test_a_restart_copies_the_weights_and_the_gates():
     model = make_model()
-    monitor = Monitor(model, squared_error, 1)
+    monitor = monitor_of(model)
     move_to(model, 7.0)
     model.gates.close([2])
     monitor.restart()
@@ -131,7 +144,7 @@ def test_a_restart_copies_the_weights_and_the_gates():
 
 def test_gates_are_copied_and_not_averaged():
     model = make_model()
-    monitor = Monitor(model, squared_error, 1)
+    monitor = monitor_of(model)
     model.gates.close([1, 4])
     monitor.follow(100_000, 500)
     assert torch.equal(monitor.averaged.gates.logits, model.gates.logits)
@@ -140,9 +153,10 @@ def test_gates_are_copied_and_not_averaged():
 def test_following_and_measuring_leave_the_trained_model_alone():
     model = make_model()
     before = copy.deepcopy(model.state_dict())
-    monitor = Monitor(model, squared_error, 1)
+    monitor = monitor_of(model)
     monitor.follow(10, 500)
-    monitor.measure(examples(64))
+    monitor.measure()
+    monitor.calibrate()
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     assert not any(p.requires_grad for p in monitor.averaged.parameters())
     assert model.decoder.stem.weight.requires_grad
@@ -151,114 +165,195 @@ def test_following_and_measuring_leave_the_trained_model_alone():
 # The error
 
 
-def test_the_error_is_that_of_an_evaluation_with_the_same_noise():
+def test_the_error_is_that_of_an_evaluation_with_the_same_noise(monkeypatch):
+    monkeypatch.setattr(validation, "BATCH", PANEL)
     model = make_model()
     model.gates.close([3])
-    monitor = Monitor(model, squared_error, 1, seed=11)
-    data = from_array(examples(200).numpy(), values="any")
-    x = data.examples.batch(np.arange(200))
-    held_out = evaluate(model, data.examples, np.arange(200), seed=11)
-    assert monitor.measure(x).item() == pytest.approx(held_out.error, rel=1e-6)
-    half = half_width(monitor.spread.item() * np.sqrt(200 / 199), 200)  # the spread divides by 200, the interval by 199
-    assert half == pytest.approx(held_out.high - held_out.error, rel=1e-5)
+    data = from_array(examples(PANEL).numpy(), values="any")
+    x = data.examples.batch(np.arange(PANEL))
+    monitor = monitor_of(model, seed=11, held_out=lambda count, generator: x)
+    evaluation = validation.evaluate(model, data.examples, np.arange(PANEL), seed=monitor._again(0).initial_seed())
+    assert monitor.measure().item() == pytest.approx(evaluation.error, rel=1e-6)
+
+
+def test_the_same_examples_and_noise_are_measured_each_time():
+    """So that a curve shows training and nothing else; another seed has other examples."""
+    model = make_model()
+    monitor = monitor_of(model, seed=11)
+    first = monitor.measure()
+    assert all(torch.equal(monitor.measure(), first) for _ in range(3))
+    assert not torch.equal(monitor_of(model, seed=12).measure(), first)
+    move_to(model, 7.0)
+    monitor.restart()
+    assert not torch.equal(monitor.measure(), first)
 
 
 def test_the_error_is_that_of_the_averaged_weights():
     model = make_model()
-    monitor = Monitor(model, squared_error, 1, seed=11)
-    alone = Monitor(copy.deepcopy(model), squared_error, 1, seed=11)
+    monitor = monitor_of(model, seed=11)
+    alone = monitor_of(copy.deepcopy(model), seed=11)
     move_to(model, 7.0)
-    assert torch.equal(monitor.measure(examples(64)), alone.measure(examples(64)))
+    assert torch.equal(monitor.measure(), alone.measure())
 
 
-def test_the_spread_is_a_moving_average_of_variances():
-    monitor = Monitor(make_model(), squared_error, 1)
-    variances = []
-    for seed in range(3):
-        z_from = torch.Generator().manual_seed(0)
-        z_from.set_state(monitor.generator.get_state())
-        x = examples(50, seed)
-        posterior = monitor.averaged.encode(x)
-        z = posterior.draw(standard_normal(posterior.mean, z_from))
-        variances.append(squared_error(x, monitor.averaged.decode(z)).double().var(correction=0).item())
-        monitor.measure(x)
-    keep = 1 - 1 / MEMORY
-    expected = keep**2 * variances[0] + (1 - keep) * (keep * variances[1] + variances[2])
-    assert monitor.spread.item() == pytest.approx(expected**0.5, rel=1e-6)
+# Calibration
+
+
+def test_calibrated_errors_are_those_of_many_examples():
+    """With all gates closed nothing but x counts: mean and spread by hand, over examples that the panel has not."""
+    model = make_model()
+    model.gates.close(range(N))
+    drawn = []
+
+    def recorded(count, generator):
+        drawn.append(held_out(count, generator) * (1 + len(drawn)))  # the panel is the easiest
+        return drawn[-1]
+
+    monitor = monitor_of(model, held_out=recorded)
+    panel = monitor.measure()
+    factor = monitor.calibrate()
+    many = torch.cat(drawn[1:])
+    assert len(many) == MANY
+    assert all(len(part) == PART for part in drawn[1:])
+    with torch.no_grad():
+        errors = squared_error(many, model.decode(torch.zeros(MANY, N))).double()
+    torch.testing.assert_close(monitor.spread, errors.std(correction=0)[None])
+    torch.testing.assert_close(factor, errors.mean()[None] / panel)
+    torch.testing.assert_close(monitor.panel * monitor.ratio, errors.mean()[None])
+    drawn.clear()
+    torch.testing.assert_close(monitor.measure(), errors.mean()[None])
+
+
+def test_calibrating_again_changes_nothing_while_the_weights_stay():
+    monitor = monitor_of(make_model())
+    monitor.measure()
+    monitor.calibrate()
+    ratio = monitor.ratio.clone()
+    assert not torch.equal(ratio, torch.ones_like(ratio))
+    torch.testing.assert_close(monitor.calibrate(), torch.ones_like(ratio))
+    torch.testing.assert_close(monitor.ratio, ratio)
+
+
+def test_the_factor_brings_earlier_estimates_up_to_date():
+    """What was measured times the factor is what would be measured now."""
+    model = make_model()
+    monitor = monitor_of(model)
+    monitor.measure()
+    monitor.calibrate()
+    move_to(model, 0.3)
+    monitor.restart()
+    before = monitor.measure()
+    factor = monitor.calibrate()
+    assert (factor - 1).abs() > 1e-3
+    torch.testing.assert_close(monitor.measure(), before * factor)
+
+
+def test_calibrating_does_not_move_the_generator_of_the_measurements():
+    """So that a run decides the same whether or not it looked."""
+    monitor = monitor_of(make_model(), seed=5)
+    monitor.measure()
+    before = monitor.generator.get_state()
+    monitor.calibrate()
+    assert torch.equal(monitor.generator.get_state(), before)
+
+
+def test_a_perfect_model_has_a_finite_ratio():
+    monitor = monitor_of(make_model(), error=lambda x, y: 0 * squared_error(x, y))
+    assert monitor.measure() == 0
+    monitor.calibrate()
+    assert torch.isfinite(monitor.ratio).all()
+    assert torch.isfinite(monitor.measure()).all()
 
 
 # The costs of removal
 
 
-def test_the_costs_of_removal_are_those_of_closing_each_gate_for_all_examples():
+def test_the_costs_of_removal_are_those_of_closing_each_gate_for_the_whole_panel():
     """Each example tries one gate, at random: within four standard errors of trying them all on the same noise."""
     model = trained()
     model.gates.close([1])
-    monitor = Monitor(model, squared_error, 1, seed=5)
-    x = examples(20_000)
-    posterior = model.encode(x)
-    z = posterior.draw(standard_normal(posterior.mean, torch.Generator().manual_seed(5)))
-    exact = rises(model, x, z)
-    monitor.measure(x)
+    monitor = monitor_of(model, seed=5)
+    exact = rises(model, *panel_of(monitor))
+    for _ in range(200):
+        monitor.measure()
     kept = model.gates.kept()
     error = exact.std(0) / monitor.counts[:, 0].sqrt()
     deviation = (monitor.costs()[:, 0] - exact.mean(0)) / error
     assert deviation[kept].abs().max() < 4
-    assert monitor.counts.sum() == len(x)
-    assert (exact.mean(0) / error)[kept].min() > 20, "the costs should be far from 0 for this to say something"
-    assert (exact.mean(0)[kept].diff() / error[kept[1:]]).abs().max() > 8, "and from one another"
+    assert monitor.counts.sum().item() == pytest.approx(MEMORY * PANEL, rel=1e-3)
+    assert (exact.mean(0) / error)[kept].min() > 5, "the costs should be far from 0 for this to say something"
+    assert (exact.mean(0)[kept].diff() / error[kept[1:]]).abs().max() > 5, "and from one another"
 
 
-def test_many_small_measurements_come_to_the_same_costs_and_forget_what_was_before():
-    """About 320 tries a gate count, twice as many in effect, since the weights fall slowly: four standard errors."""
+def test_each_measurement_tries_one_gate_per_example():
+    monitor = monitor_of(make_model())
+    monitor.measure()
+    assert monitor.counts.sum() == PANEL
+    monitor.measure()
+    assert monitor.counts.sum().item() == pytest.approx(PANEL * (1 + monitor.forget))
+
+
+def test_later_measurements_forget_what_was_before():
+    """The weights fall slowly, so that twice as many tries count as `counts` says: four standard errors."""
     model = trained()
-    monitor = Monitor(model, squared_error, 1, seed=5)
+    monitor = monitor_of(model, seed=5)
+    exact = rises(model, *panel_of(monitor))
     with torch.no_grad():
         monitor.averaged.decoder.stem.weight.mul_(4)  # another model, at first
-    for seed in range(100):
-        monitor.measure(examples(64, seed))
-    x = examples(20_000, 999)
-    posterior = model.encode(x)
-    exact = rises(model, x, posterior.draw(standard_normal(posterior.mean, torch.Generator().manual_seed(8))))
+    for _ in range(100):
+        monitor.measure()
     error = exact.std(0) / monitor.counts[:, 0].sqrt()
     assert ((monitor.costs()[:, 0] - exact.mean(0)) / error).abs().max() > 8
     monitor.restart()
-    for seed in range(100, 400):
-        monitor.measure(examples(64, seed))
-    assert monitor.counts.mean().item() == pytest.approx(MEMORY * 64 / N, rel=1e-3)
+    for _ in range(300):
+        monitor.measure()
+    assert monitor.counts.mean().item() == pytest.approx(MEMORY * PANEL / N, rel=1e-3)
     assert ((monitor.costs()[:, 0] - exact.mean(0)) / error).abs().max() < 4
 
 
+def test_costs_can_be_begun_anew():
+    monitor = monitor_of(make_model())
+    monitor.measure()
+    assert torch.isfinite(monitor.costs()).all()
+    monitor.forget_costs()
+    assert torch.isinf(monitor.costs()).all()
+    other = monitor_of(make_model())
+    other.generator.set_state(monitor.generator.get_state())
+    monitor.measure()
+    other.measure()
+    assert torch.equal(monitor.costs(), other.costs())
+
+
 def test_a_cost_is_infinite_until_its_gate_has_been_tried_often_enough():
-    monitor = Monitor(make_model(), squared_error, 1)
+    monitor = monitor_of(make_model(200))
     assert torch.isinf(monitor.costs()).all()
     mixed = 0
-    for seed in range(60):
-        monitor.measure(examples(1, seed))
+    for _ in range(30):
+        monitor.measure()
         finite = torch.isfinite(monitor.costs())
         assert torch.equal(finite, monitor.counts >= ENOUGH)
-        mixed += 0 < finite.sum() < N
+        mixed += 0 < finite.sum() < 200
     assert mixed > 0
-    monitor.measure(examples(200))
     assert torch.isfinite(monitor.costs()).all()
 
 
 def test_the_cost_of_a_gate_long_closed_is_forgotten():
     model = make_model()
-    monitor = Monitor(model, squared_error, 1)
-    monitor.measure(examples(640))
+    monitor = monitor_of(model)
+    monitor.measure()
+    assert torch.isfinite(monitor.costs()).all()
     model.gates.close([2])
     monitor.restart()
-    for seed in range(150):
-        monitor.measure(examples(64, seed))
+    for _ in range(150):
+        monitor.measure()
     assert torch.isinf(monitor.costs()[:, 0]).tolist() == [False, False, True, False, False]
 
 
 @pytest.mark.parametrize("n", [100, 600])
 def test_gates_are_tried_often_enough_however_many_there_are(n):
-    """On average: with 64 examples a measurement, twice as often as it takes."""
-    monitor = Monitor(make_model(n), squared_error, 1)
-    tries = 64 / n / (1 - monitor.forget)
+    """On average: twice as often as it takes."""
+    monitor = monitor_of(make_model(n))
+    tries = PANEL / n / (1 - monitor.forget)
     assert tries > 2 * ENOUGH
 
 
@@ -266,35 +361,43 @@ def test_two_errors_have_two_columns_of_costs():
     def both(x, y):
         return torch.stack([squared_error(x, y), 8 * squared_error(x, y)], 1)
 
-    one, two = Monitor(make_model(), squared_error, 1, seed=5), Monitor(make_model(), both, 2, seed=5)
-    x = examples(500)
-    mean = one.measure(x)
-    torch.testing.assert_close(two.measure(x), torch.cat([mean, 8 * mean]))
+    one, two = monitor_of(make_model(), seed=5), monitor_of(make_model(), both, 2, seed=5)
+    mean = one.measure()
+    torch.testing.assert_close(two.measure(), torch.cat([mean, 8 * mean]))
     torch.testing.assert_close(two.costs(), torch.cat([one.costs(), 8 * one.costs()], 1))
+    factor = one.calibrate()
+    torch.testing.assert_close(two.calibrate(), torch.cat([factor, factor]))
     torch.testing.assert_close(two.spread, torch.cat([one.spread, 8 * one.spread]))
 
 
 def test_several_processes_share_what_one_would_draw():
-    """Each takes its own rows of the same noise and the same gates; then both generators stand at the same place."""
-    x = examples(64)
-    alone = Monitor(make_model(), squared_error, 1, seed=5)
-    parts = [slice(0, 32), slice(32, 64)]
-    each = [Monitor(make_model(), squared_error, 1, seed=5, share=lambda rows, own=own: rows[own]) for own in parts]
-    mean = alone.measure(x)
-    means = [monitor.measure(x[own], 64) for monitor, own in zip(each, parts, strict=True)]
+    """Each takes its own rows of the same examples, noise and gates; then both generators stand at the same place."""
+    alone = monitor_of(make_model(), seed=5)
+    each = []
+    for own in (slice(0, PANEL // 2), slice(PANEL // 2, PANEL)):
+        rows = lambda count, generator, own=own: held_out(count, generator)[own]  # noqa: E731
+        each.append(monitor_of(make_model(), seed=5, held_out=rows, share=lambda rows, own=own: rows[own]))
+    mean = alone.measure()
+    means = [monitor.measure() for monitor in each]
     torch.testing.assert_close(sum(means) / 2, mean)
     torch.testing.assert_close(sum(monitor.sums for monitor in each) / 2, alone.sums)
     torch.testing.assert_close(sum(monitor.counts for monitor in each) / 2, alone.counts)
+    alone.calibrate()
+    for monitor in each:
+        monitor.calibrate()
+    totals = [monitor.panel * monitor.ratio for monitor in each]
+    torch.testing.assert_close(sum(totals) / 2, alone.panel * alone.ratio)
     assert all(torch.equal(monitor.generator.get_state(), alone.generator.get_state()) for monitor in each)
 
 
 def test_with_all_gates_closed_there_is_an_error_and_no_cost():
     model = make_model()
     model.gates.close(range(N))
-    monitor = Monitor(model, squared_error, 1)
-    x = examples(64)
-    expected = squared_error(x, model.decode(torch.zeros(64, N))).double().mean()
-    torch.testing.assert_close(monitor.measure(x), expected[None].detach())
+    monitor = monitor_of(model)
+    x, _ = panel_of(monitor)
+    expected = squared_error(x, model.decode(torch.zeros(PANEL, N))).double().mean()
+    torch.testing.assert_close(monitor.measure(), expected[None].detach())
+    monitor.calibrate()
     assert torch.isinf(monitor.costs()).all()
     assert torch.isfinite(monitor.spread).all()
 
@@ -304,19 +407,21 @@ def test_with_all_gates_closed_there_is_an_error_and_no_cost():
 
 def test_a_monitor_that_goes_on_from_its_state_measures_the_same():
     model = make_model()
-    monitor = Monitor(model, squared_error, 1, seed=5)
-    for seed in range(3):
-        monitor.measure(examples(64, seed))
+    monitor = monitor_of(model, seed=5)
+    for _ in range(3):
+        monitor.measure()
+    monitor.calibrate()
     move_to(model, 0.1)
     monitor.follow(4, 500)
     file = io.BytesIO()
     torch.save(monitor.state_dict(), file)
-    other = Monitor(copy.deepcopy(model), squared_error, 1, seed=99)
+    other = monitor_of(copy.deepcopy(model), seed=5)
     other.load_state_dict(torch.load(io.BytesIO(file.getvalue()), weights_only=True))
-    for seed in range(3, 6):
+    for since in range(3, 6):
         for each in (monitor, other):
-            each.follow(seed, 500)
-        assert torch.equal(monitor.measure(examples(64, seed)), other.measure(examples(64, seed)))
+            each.follow(since, 500)
+        assert torch.equal(monitor.measure(), other.measure())
+    assert torch.equal(monitor.calibrate(), other.calibrate())
     assert torch.equal(monitor.costs(), other.costs())
     assert torch.equal(monitor.spread, other.spread)
     assert torch.equal(weights(monitor.averaged), weights(other.averaged))

@@ -8,7 +8,8 @@ from narrows._util.processes import leave_group
 from narrows.constraint import Geco, GecoConfig
 from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
-from narrows.recipes.base import Noise, make_optimiser
+from narrows.recipes.base import Noise
+from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.paper import Narrowing, draw_noise
 
 CONV = NetworkConfig("conv", (1, 28, 28), n=5, width=4)

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from narrows.constraint import Geco
 from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
-from narrows.recipes.base import Noise, make_optimiser
+from narrows.recipes.base import Noise
+from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.paper import Narrowing, draw_noise
 
 BATCH, N, STEPS, TAU = 16, 6, 200, 60.0

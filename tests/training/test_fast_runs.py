@@ -56,7 +56,7 @@ def test_it_finds_the_plane_and_ends_by_itself(whole):
     assert decisions[-1].step == result.steps == result.model_step
     assert decisions[0].action == "close"
     assert decisions[0].open == 5
-    assert {d.action for d in decisions} == {"close", "reopen", "release", "end"}
+    assert {d.action for d in decisions} == {"close", "restore", "release", "end"}
     assert whole.read_config()["steps"] == "auto"
 
 
@@ -101,11 +101,16 @@ def kill_after(step: int, folder: Path, *arguments: object) -> None:
     assert killed.returncode == -signal.SIGKILL, killed.stderr
 
 
-def test_a_run_killed_twice_continues_bit_for_bit(whole, plane, tmp_path):
-    """Once while gates are being closed, once in the last phase."""
+def test_a_run_killed_three_times_continues_bit_for_bit(whole, plane, tmp_path):
+    """It goes on from before the first closing, from between a closing and its undoing, and from the last phase."""
     out = RunFolder(tmp_path / "killed")
+    at = {action: [d.step for d in whole.read_decisions() if d.action == action] for action in ("close", "restore")}
     release = next(d.step for d in whole.read_decisions() if d.action == "release")
-    kill_after(433, out.path, "train", plane, "--explained", "0.9", "--out", out.path, *FAST)
+    first, last, restored = at["close"][0], at["close"][-1], at["restore"][0]
+    assert first > 200, "a checkpoint comes before"
+    assert last // 200 < (restored - 5) // 200, "and between"
+    kill_after(first + 3, out.path, "train", plane, "--explained", "0.9", "--out", out.path, *FAST)
+    kill_after(restored - 5, out.path, "resume", out.path)
     kill_after(release + 333, out.path, "resume", out.path)
     assert out.read_result() is None
     assert run("resume", out.path).returncode == 0

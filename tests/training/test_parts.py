@@ -1,11 +1,15 @@
 """Settings, starting values, which model is kept, and checkpoints on their own."""
 
+from dataclasses import replace
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
 
 from narrows._util.errors import NarrowsError
 from narrows.data import Data, from_array
+from narrows.recipes.registry import RECIPES, Effort
 from narrows.runs.records import HeldOut
 from narrows.training.checkpoint import list_checkpoints, load_newest, read_checkpoint, save_checkpoint
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
@@ -35,6 +39,23 @@ def test_settings_round_trip_and_unknown_ones_are_refused():
     assert config_from_dict(to_dict(config), "here") == config
     with pytest.raises(NarrowsError, match=r"here has an unknown setting 'stepz'; did you mean 'steps'"):
         config_from_dict({"stepz": 3}, "here")
+
+
+def test_an_effort_that_there_is_not_is_refused():
+    for effort in get_args(Effort):
+        assert TrainConfig(effort=effort).checked().effort == effort
+    with pytest.raises(NarrowsError, match="effort must be one of quick, normal, thorough; it is 'heroic'"):
+        TrainConfig(effort="heroic").checked()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_learning_rate_is_the_recipes_own_unless_one_is_given(recipe):
+    data = vectors()
+    measured = moments(data.examples, np.arange(500))
+    config = TrainConfig(tau=1.0, recipe=recipe)
+    assert config.learning_rate == "auto"
+    assert resolve(config, data, measured).learning_rate == RECIPES[recipe].learning_rate
+    assert resolve(replace(config, learning_rate=0.01), data, measured).learning_rate == 0.01
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(1.0, 0.0), (1e3, 1e5), (1e-3, 0.5)])

@@ -41,7 +41,7 @@ def test_two_processes_train_the_same_model_as_one(tmp_path, recipe, device):
         del left["seconds"], right["seconds"]
         assert left == pytest.approx(right, rel=1e-3, nan_ok=True)
     decided = one.read_decisions()
-    assert [d.action for d in decided] == (["close", "reopen", "release", "end"] if recipe == "fast" else [])
+    assert [d.action for d in decided] == (["close", "restore", "release", "end"] if recipe == "fast" else [])
     assert [(d.step, d.action, d.gates) for d in decided] == [(d.step, d.action, d.gates) for d in two.read_decisions()]
     assert one.read_result().dims == two.read_result().dims
     assert one.read_result().heldout.error == pytest.approx(two.read_result().heldout.error, rel=1e-3)

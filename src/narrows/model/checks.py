@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from narrows._util.errors import NarrowsError
 from narrows.networks import Decoder, Encoder
+from narrows.networks.latent_layer import Coordinates
 from narrows.networks.pruning import PRUNABLE, Prunable, inputs, outputs
 
 if TYPE_CHECKING:
@@ -116,8 +117,8 @@ def check_networks(model: "GatedVAE", x: Tensor) -> list[str] | None:
         x: Examples, `(batch, *shape)`, of which two are used.
 
     Returns:
-        The heads, means first, if z may be shifted and scaled without a change of the output; otherwise None. Two heads
-        are tried in either order.
+        The heads, means first, if the latent layer can take other coordinates of z without a change of the output;
+        otherwise None. Two heads are tried in either order.
     """
     with trial_copy(model) as trial:
         trial.checked = True
@@ -141,7 +142,7 @@ def check_networks(model: "GatedVAE", x: Tensor) -> list[str] | None:
                 )
         for heads in (model.heads, model.heads[::-1]):
             trial.heads = heads
-            if _can_rescale(trial, x):
+            if _can_mix(trial, x):
                 return heads
     return None
 
@@ -175,11 +176,14 @@ def _first_output(which: str, call: Callable[[], Result], given: Tensor) -> Resu
         ) from error
 
 
-def _can_rescale(model: "GatedVAE", x: Tensor) -> bool:
-    """Return whether shifting and scaling every dimension, and undoing it in the stem, leaves the output as it is."""
-    ramp = torch.linspace(0.5, 2.0, model.n).to(model.latent_layer.stem.weight)
+def _can_mix(model: "GatedVAE", x: Tensor) -> bool:
+    """Return whether the latent layer can take other coordinates, and the output stays as it is."""
+    layer = model.latent_layer
+    ramp = torch.linspace(0.5, 2.0, model.n, dtype=torch.float64)
+    mix = ramp.diag() + torch.ones_like(ramp).diag().roll(1, 0) / 4
+    new = Coordinates(mix, mix.inverse(), (ramp - 1) * layer.shiftable(), torch.eye(model.n), torch.zeros(model.n))
     with trial_copy(model) as moved:
-        moved.latent_layer.rescale(ramp - 1, ramp, ramp.log())
+        moved.latent_layer.change(new)
         return same_output(lambda: model.decode(model.encode(x).mean), lambda: moved.decode(moved.encode(x).mean))
 
 

@@ -34,7 +34,8 @@ from narrows.gates.l0 import L0Gates
 from narrows.model import checks
 from narrows.networks import Decoder, NetworkConfig, Scaling, build
 from narrows.networks.batchnorm import Statistics, keep_running_averages
-from narrows.networks.pruning import LatentLayer, with_inputs, with_outputs
+from narrows.networks.latent_layer import LatentLayer
+from narrows.networks.pruning import with_inputs, with_outputs
 
 LOG_STD_BOUND = 8.0
 
@@ -207,8 +208,8 @@ class GatedVAE(VAE):
         self.gates = L0Gates(self.n)
         self.checked = network is not None
         """Whether the networks were tried out on real examples; built-in ones need not be."""
-        self.rescalable = True
-        """Whether z may be shifted and scaled without a change of the output."""
+        self.mixable = True
+        """Whether the latent layer can take other coordinates of z without a change of the output."""
         self.independent_rows = not any(isinstance(module, _BatchNorm) for module in decoder.modules())
         """Whether an example is decoded the same whatever else is in its batch."""
 
@@ -219,7 +220,7 @@ class GatedVAE(VAE):
             NarrowsError: If they do not follow the contract, or a dimension cannot be removed from them.
         """
         heads = checks.check_networks(self, x)
-        self.checked, self.rescalable, self.heads = True, heads is not None, heads or self.heads
+        self.checked, self.mixable, self.heads = True, heads is not None, heads or self.heads
 
     def encode(self, x: Tensor) -> Posterior:
         """Return the posterior of x, as `VAE.encode` does; the first batch also checks the networks."""

@@ -5,6 +5,8 @@ paper          Algorithm 1: the step in the paper's order, and the recipe around
 hidden_layers  the same step for gates on hidden layers
 fast           the fast recipe: L0 first, KL second
 monitor        held-out error and removal costs of the averaged weights
-controller     when gates close and reopen, and when training ends
+rotation       directions of the latent space by their cost of removal
+controller     when gates close, when a closing is undone, and when training ends
+optimiser      Muon for hidden layers, Adam for the rest
 registry       the recipes by name, with their traits
 """

@@ -5,9 +5,9 @@ The trainer runs every recipe in the same way and knows no other difference betw
     loss, record = recipe.objective(x, recipe.noise(len(x), generator))
     loss.backward(); optimiser.step(); optimiser.zero_grad()
     recipe.update(optimiser)                     # multipliers, averages, measurements
-    decision = recipe.decide()                   # close gates, reopen them, begin the last phase, end; or None
+    decision = recipe.decide()                   # close gates, undo it, begin the last phase, end; or None
     ...                                          # the trainer validates and records
-    recipe.act(decision)
+    recipe.act(decision, optimiser)
 
 `registry.py` lists the recipes with the traits that settings and reports need.
 """
@@ -26,7 +26,7 @@ from narrows.gates.l0 import Estimator
 from narrows.model.vae import GatedVAE
 from narrows.objective import Error
 from narrows.recipes.controller import Decision
-from narrows.recipes.registry import RECIPES
+from narrows.recipes.registry import RECIPES, Effort
 
 HeldOutBatch = Callable[[int, torch.Generator], Tensor]
 """Draws that many examples at random from the validation split, with this generator; each process gets its part."""
@@ -75,7 +75,7 @@ class RecipeInputs:
     steps: int | None
     """Batches in all, at most; None for as many as it takes."""
     seed: int
-    patience: float
+    effort: Effort
     relative: bool
     """Whether the constraint is (E - tau) / tau instead of E - tau."""
     estimator: Estimator
@@ -122,7 +122,7 @@ class Recipe(ABC):
         """Return what to do now, or None; nothing changes before `act`."""
         return None
 
-    def act(self, decision: Decision) -> None:
+    def act(self, decision: Decision, optimiser: torch.optim.Optimizer) -> None:
         """Carry out a decision."""
         raise AssertionError(f"this recipe makes no decisions: {decision}")
 
@@ -159,16 +159,3 @@ def build_recipe(name: str, inputs: RecipeInputs) -> Recipe:
     """Import the recipe of this name and build it."""
     built: Recipe = pkgutil.resolve_name(RECIPES[name].home).build(inputs)
     return built
-
-
-def make_optimiser(objective: nn.Module, learning_rate: float = 1e-3) -> torch.optim.Adam:
-    """Build Adam for an objective: networks and gates descend, the multiplier, where it is learned, ascends (D5).
-
-    Arguments:
-        objective: `Narrowing`, `HiddenNarrowing` or `Fast`.
-        learning_rate: Adam's step size.
-    """
-    descends = [p for p in objective.get_submodule("model").parameters() if p.requires_grad]
-    ascends = list(objective.get_submodule("constraint").parameters())
-    groups: list[dict[str, Any]] = [{"params": descends}, {"params": ascends, "maximize": True}]
-    return torch.optim.Adam([group for group in groups if group["params"]], lr=learning_rate, fused=True)

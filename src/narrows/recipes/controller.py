@@ -1,12 +1,11 @@
-"""When gates close and reopen, when the multiplier is released, and when training ends: decisions without a tensor.
+"""When gates close, when a closing is undone, when the multiplier is released, and when training ends: no tensors.
 
 The paper lets the L0 term and the KL term compete for the slack under tau, and the KL term, which needs no luck, takes
 it first. Here they take turns: first the smallest number of gates, then the smallest KL, under the same bound.
 
     fit      all gates are open and lambda is held             until the error is within its target
     close    the cheapest gates close and the error jumps      wait until it recovers; then close the next
-    reopen   the error does not recover within the patience    open the same gates; then try the next cheapest
-    restore  it does not recover even then                     restore the weights from before the closing; release
+    restore  the error will not recover within the patience    bring back the model from before the closing; release
     release  nothing more closes                               lambda sinks, KL takes the slack, the rate decays
     end
 
@@ -14,20 +13,29 @@ The error here is the held-out error of the averaged weights as a share of its t
 several bounds), so "within" means at most 1. Costs of removal have the same unit. Nothing here knows the data, the
 network or their units.
 
-How long to wait. A wait ends early when it is hopeless: its errors, without the first quarter, are fitted by a straight
-line in log(batches) and extrapolated by the patience. Real recoveries level off, so this forecast is optimistic: a
-closing that is about to pay off is waited for, and one that is not costs little.
+How long to wait. One more closing may take as many batches as the whole run so far, times `patience`, and at least
+`least_patience`, times the same: so a run that came here quickly waits as long as one that came here slowly. A wait
+ends early when it is hopeless: its errors, without the first quarter, are fitted by a straight line in log(batches),
+which recoveries follow closely (docs/recipe.md), and the line misses the target at the end of the patience.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 from narrows._util.errors import NarrowsError, setting
+from narrows.recipes.registry import Effort
 
-Phase = Literal["fit", "closed", "steady", "restored", "release", "ended"]
+Phase = Literal["fit", "closed", "restored", "release", "ended"]
+Removal = Callable[[], Iterable[tuple[int, float]] | None]
+"""Returns the open gates from the cheapest on, each with the cost of closing it together with all before it, as a share
+of the target; None while costs are unknown."""
+
+
+EFFORTS: dict[Effort, float] = {"quick": 0.25, "normal": 1.0, "thorough": 4.0}
+"""The patience of each effort that a user can choose."""
 
 
 @dataclass(frozen=True)
@@ -36,24 +44,26 @@ class ControllerConfig:
 
     pause: int = 50
     """Batches between a decision and the next."""
-    patience: float = 0.5
-    """How far ahead the error may be forecast to recover after a closing, as a share of the batches so far."""
-    least_patience: int = 1_000
-    """Lower limit of the setting above, in batches."""
-    tries: int = 2
-    """Closings that may fail in a row before the size counts as found; 0 closes none."""
+    patience: float = 1.0
+    """How long a closing may take to pay off, as a share of the batches so far."""
+    least_patience: int = 2_000
+    """Lower limit of that, in batches at a patience of 1."""
+    closes: bool = True
+    """Whether gates close at all; otherwise the last phase follows the first fit."""
     at_once: float = 0.5
-    """Share of the slack that the costs of gates which close together may use."""
-    judge_from: int = 400
-    """Batches before a wait can be judged hopeless; the first fit waits for two `least_patience`."""
+    """Share of the slack that the joint cost of gates which close together may use."""
+    judge_from: int = 200
+    """Batches before a wait can be judged hopeless."""
     fit_patience: int = 20_000
     """Forecast horizon of the first fit, in batches: this, or four times the batches so far if that is more. Without a
     bound, the length of training."""
+    judge_fit_from: int = 2_000
+    """Batches before the first fit can be judged hopeless, or without a bound, before it can have settled."""
     worth: float = 0.03
-    """Without a bound, training continues while one more patience promises an error that is smaller by this share."""
+    """Without a bound, training continues while half as many batches again promise an error smaller by this share."""
     last: float = 0.25
     """Length of the last phase, as a share of the batches before it."""
-    least_last: int = 1_500
+    least_last: int = 1_000
     """Lower limit of the setting above, in batches."""
 
     def __post_init__(self) -> None:
@@ -62,14 +72,10 @@ class ControllerConfig:
                 raise NarrowsError(f"{field.name} must be at least 0; it is {getattr(self, field.name)}")
 
 
-LONGEST = 3
-"""Upper limit of a wait, in patiences, however good the forecast is."""
-
-
 class Decision(NamedTuple):
     """What to do now, and with which gates."""
 
-    action: Literal["close", "reopen", "restore", "release", "end"]
+    action: Literal["close", "restore", "release", "end"]
     gates: list[int]
 
     @property
@@ -109,9 +115,6 @@ class Controller:
         """Measurements since the last decision, as (since, error)."""
         self.pending: list[int] = []
         """Gates that closed last and whose error has not recovered yet."""
-        self.failed: list[int] = []
-        """Gates whose closing failed at the present number of open gates."""
-        self.failures = 0
         self.last_error = math.inf
         """The error when the last decision was made."""
         self.limit = 0
@@ -132,77 +135,75 @@ class Controller:
         recent = [error for since, error in self.seen[-200:] if since >= start]
         return math.fsum(recent) / len(recent) if recent else math.inf
 
+    def correct(self, factor: float) -> None:
+        """Take note that every measurement since the last decision should have been this much larger."""
+        self.seen = [(since, factor * error) for since, error in self.seen]
+
     def progress(self) -> float:
         """Return how much of the last phase is done, from 0 to 1."""
         return min(1.0, self.since / self.limit) if self.phase == "release" else 0.0
 
-    def decide(self, costs: Mapping[int, float]) -> Decision | None:
+    def is_within(self) -> bool:
+        """Return whether the error is within its target, and has been measured for long enough to act on it."""
+        return (
+            self.bounded and self.phase in ("fit", "closed") and self.since >= self.config.pause and self.error() <= 1
+        )
+
+    def decide(self, removal: Removal) -> Decision | None:
         """Return what to do now, or None.
 
         Arguments:
-            costs: The cost of removal of every open gate, as a share of the target; infinite while it is unknown.
+            removal: What closing gates would cost; asked only when gates are about to close.
         """
         if self.phase == "ended":
             return None
         if self.phase == "release":
             return self._enter("ended", Decision("end", [])) if self.since >= self.limit else None
-        if self._out_of_time() or self.phase == "restored":
-            if self.phase == "closed":
-                return self._reopen()
+        if self.phase == "restored":
             return self._release()
-        if self.since < self.config.pause:
-            return None
-        if not self.bounded:
-            return self._release() if self._settled() else None
-        if self.error() <= 1:
-            return self._next(costs)
-        judged_from = 2 * self.config.least_patience if self.phase == "fit" else self.config.judge_from
-        if self.since >= judged_from and self._hopeless():
+        if self._out_of_time():
+            return self._give_up()
+        if self.is_within():
+            return self._next(removal)
+        if self._settled() if not self.bounded else self._hopeless():
             return self._give_up()
         return None
 
-    def _next(self, costs: Mapping[int, float]) -> Decision | None:
+    def _next(self, removal: Removal) -> Decision | None:
         """Close the next gates: the error is within its target, so the last closing has paid off."""
-        if self.phase == "closed":
-            self.phase, self.failures, self.failed, self.pending = "steady", 0, [], []
-        candidates = sorted((cost, gate) for gate, cost in costs.items() if gate not in self.failed)
-        if not all(math.isfinite(cost) for cost, _ in candidates):
-            return None  # some gate has not been measured yet
-        if not candidates or self.failures >= self.config.tries:
+        if not self.config.closes:
             return self._release()
+        costs = removal()
+        if costs is None:
+            return None
         room = self.config.at_once * (1 - self.error())
-        gates, total = [candidates[0][1]], max(0.0, candidates[0][0])
-        for cost, gate in candidates[1:]:
-            total += max(0.0, cost)
-            if total > room or self.failures:
+        gates: list[int] = []
+        for gate, cost in costs:
+            if gates and cost > room:
                 break
             gates.append(gate)
+        if not gates:
+            return self._release()
         self.pending = gates
-        self.limit = max(self.config.least_patience, round(self.config.patience * self.step))
+        self.limit = round(self.config.patience * max(self.config.least_patience, self.step))
         return self._enter("closed", Decision("close", gates))
 
     def _give_up(self) -> Decision:
-        """Undo the closing; if it is undone already, undo everything trained since."""
-        if self.phase == "closed":
-            return self._reopen()
-        return self._release() if self.phase == "fit" else self._enter("restored", Decision("restore", []))
-
-    def _reopen(self) -> Decision:
-        gates, self.pending = self.pending, []
-        if len(gates) == 1:
-            self.failed = [*self.failed, *gates]
-        self.failures += 1
-        return self._enter("steady", Decision("reopen", gates))
+        """Undo the last closing and all training since; before the first one there is nothing to undo."""
+        if self.phase == "fit":
+            return self._release()
+        return self._enter("restored", Decision("restore", self.pending))
 
     def _release(self) -> Decision:
         self.limit = max(self.config.least_last, round(self.config.last * self.step))
         if self.steps is not None:  # an upper limit; a plain VAE under a bound has nothing else that ends it
             rest = max(1, self.steps - self.step)
-            self.limit = min(self.limit, rest) if self.config.tries or not self.bounded else rest
+            self.limit = min(self.limit, rest) if self.config.closes or not self.bounded else rest
         return self._enter("release", Decision("release", []))
 
     def _enter(self, phase: Phase, decision: Decision) -> Decision:
-        self.last_error = self.error()
+        if self.seen:  # nothing has been measured yet when the last phase follows a restored model
+            self.last_error = self.error()
         self.phase, self.since, self.seen = phase, 0, []
         return decision
 
@@ -212,18 +213,24 @@ class Controller:
 
     def _hopeless(self) -> bool:
         """Return whether even the forecast at the end of the patience misses the target."""
-        ahead = max(self.config.fit_patience, 4 * self.since) if self.phase == "fit" else self.limit
-        if self.since >= LONGEST * ahead:  # never during the first fit, whose horizon moves on
+        if self.phase == "fit":
+            if self.since < self.config.judge_fit_from:
+                return False
+            end = self.since + max(self.config.fit_patience, 4 * self.since)
+        else:
+            if self.since < self.config.judge_from:
+                return False
+            end = self.limit
+        if self.since >= end:
             return True
-        forecast = extrapolate(self._later(), self.since + ahead)
+        forecast = extrapolate(self._later(), end)
         return forecast is not None and forecast.value - 2 * forecast.deviation > 1
 
     def _settled(self) -> bool:
         """Return whether more training would gain too little."""
-        if self.since < self.config.least_patience:
+        if self.since < self.config.judge_fit_from:
             return False
-        ahead = max(self.config.least_patience, round(self.config.patience * self.since))
-        now, later = extrapolate(self._later(), self.since), extrapolate(self._later(), self.since + ahead)
+        now, later = extrapolate(self._later(), self.since), extrapolate(self._later(), round(1.5 * self.since))
         gains = now is not None and later is not None and later.value < (1 - self.config.worth) * now.value
         return not gains or self.since >= self.config.fit_patience
 
@@ -235,7 +242,7 @@ class Controller:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as plain data for a checkpoint."""
-        names = ("phase", "since", "step", "pending", "failed", "failures", "last_error", "limit")
+        names = ("phase", "since", "step", "pending", "last_error", "limit")
         return {**{name: getattr(self, name) for name in names}, "seen": list(self.seen)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

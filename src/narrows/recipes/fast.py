@@ -5,20 +5,19 @@ One step trains with hard gates, so no effort goes into the gates' noise and no 
     loss = sum of lambda (E / tau - 1) + mean over open gates of the KL          (line 22 of Algorithm 1, C / tau)
 
 After each step `update` lets the averaged weights follow and measures them, every few batches, on held-out examples
-(monitor.py); `decide` asks the controller what to do (controller.py), and `act` does it. Gates close by their logits
-and reopen with the weights they had. Where that does not bring the error back (on small data, which the network learns
-by heart), all weights return to the last average that was within its target. In the last phase lambda is steered so
-that the error rises to its target, and the learning rate decays.
+(monitor.py); `decide` asks the controller what to do (controller.py), and `act` does it. Before gates close, the latent
+space takes the coordinates in which removing a dimension costs least (rotation.py), so what closes are its cheapest
+directions. Where the error does not recover, the model from before the closing comes back. In the last phase lambda is
+steered so that the error rises to its target, and the learning rate decays.
 
-At the start of the last phase each latent dimension is standardised: z -> (z - mean) / std over the data, undone in
-the decoder's first layer. While lambda is held, the KL term is too weak to settle the latent space's scale. The layer
-is linear on both sides, so the decoded means do not change, and the KL term reaches its minimum over all scales in one
-move.
+The last phase begins in the same coordinates: uncorrelated, with variance 1, the most expensive first. While lambda is
+held, the KL term is too weak to settle the latent space's scale. The decoded means do not change, and the KL term
+reaches its minimum over all coordinates in one move.
 
 In a loop of your own:
 
     fast = Fast(model, tolerance=10.0, held_out=draw, split_sizes=(len(validation), len(test)))
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimiser = make_optimiser(fast, 2e-3)
     while not fast.done:
         loss, record = fast(next(batches), fast.noise(64, generator))
         loss.backward(); optimiser.step(); optimiser.zero_grad()
@@ -27,7 +26,8 @@ In a loop of your own:
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -35,21 +35,24 @@ import torch
 from torch import Tensor, nn
 
 from narrows._util.errors import NarrowsError
-from narrows._util.processes import mean_over_processes
 from narrows.constraint import SteeredBound
-from narrows.model.vae import LOG_STD_BOUND, GatedVAE
+from narrows.model.vae import GatedVAE, Posterior
+from narrows.networks.latent_layer import Coordinates
 from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
 from narrows.recipes.base import HeldOutBatch, Noise, Recipe, RecipeInputs, Share, StepRecord, all_rows
-from narrows.recipes.controller import Controller, ControllerConfig, Decision
+from narrows.recipes.controller import EFFORTS, Controller, ControllerConfig, Decision
 from narrows.recipes.monitor import Monitor
+from narrows.recipes.rotation import find_directions, joint_costs, pull_back
 from narrows.runs import certificate
 
-MEASURE_EVERY = 4
+MEASURE_EVERY = 16
 """Batches between measurements."""
-MEASURED = 64
-"""Held-out examples per measurement."""
 DECIDE_EVERY = 10
 """Batches between decisions."""
+CALIBRATE_AFTER = 1.25
+"""An error within its target is confirmed on many examples once the run is this much longer than at the last time."""
+CALIBRATIONS = 6
+"""How often it is compared with many examples in the last phase."""
 WINDOW, LAST_WINDOW = 500, 100
 """Window of the averaged weights, in batches, at most; shorter in the last phase, where lambda must see its effect."""
 FALLING = 0.4
@@ -57,8 +60,8 @@ FALLING = 0.4
 MOST_MARGIN, MOST_LAST_MARGIN = 0.2, 0.5
 """Largest distance of the target from tau, as a share of tau; the second holds in the last phase, which no longer
 decides about the size."""
-SCALE_EXAMPLES = 1_024
-"""Held-out examples from which each latent dimension's scale is measured."""
+TURNED, TURNED_AT_LAST = 256, 2_048
+"""Held-out examples from which directions and their costs are measured; more for the coordinates of the last phase."""
 
 
 class Fast(nn.Module, Recipe):
@@ -80,8 +83,10 @@ class Fast(nn.Module, Recipe):
         NarrowsError: A tolerance is not a number above 0, or `split_sizes` are not two counts.
     """
 
-    tries = ControllerConfig.tries
-    """Closings that may fail in a row, in a run built from settings."""
+    orthogonal_updates = True
+    """Whether `make_optimiser` trains the hidden layers with Muon."""
+    closes = True
+    """Whether gates close, in a run built from settings."""
 
     def __init__(
         self,
@@ -102,12 +107,14 @@ class Fast(nn.Module, Recipe):
         model.gates.open(model.gates.kept())
         self.controller = controller or Controller(ControllerConfig())
         self.controller.bounded = self.constraint.bounded
-        self.monitor = Monitor(model, error, len(self.constraint.tolerance), seed, share)
+        self.monitor = Monitor(model, error, len(self.constraint.tolerance), held_out, seed, share)
         self.split_sizes, self.aim, self.share = _check_sizes(split_sizes), aim, share
-        self.stored: dict[int, dict[str, Tensor]] = {}
-        """Weights of the gates that closed last, from before they closed."""
         self.good: dict[str, Tensor] = {}
-        """State of the averaged model at that time, within its target."""
+        """State of the averaged model before gates closed last, within its target."""
+        self.turn: Coordinates | None = None
+        """Coordinates in which the gates of the decision at hand are directions."""
+        self.calibrated = 0
+        """The batch after which the panel was last compared with many examples."""
         self.watched = torch.full_like(self.constraint.tolerance, math.inf, dtype=torch.float64)
         """Moving average of the held-out error since the last change, (m,)."""
         self.fresh = True
@@ -116,7 +123,7 @@ class Fast(nn.Module, Recipe):
     @classmethod
     def build(cls, inputs: RecipeInputs) -> "Fast":
         """Return the recipe around an untrained model."""
-        config = ControllerConfig(patience=inputs.patience, tries=cls.tries)
+        config = ControllerConfig(patience=EFFORTS[inputs.effort], closes=cls.closes)
         return cls(
             inputs.model,
             inputs.tau,
@@ -177,7 +184,7 @@ class Fast(nn.Module, Recipe):
         self.update(optimiser)
         decision = self.decide()
         if decision is not None:
-            self.act(decision)
+            self.act(decision, optimiser)
         return decision
 
     def update(self, optimiser: torch.optim.Optimizer) -> None:
@@ -186,38 +193,90 @@ class Fast(nn.Module, Recipe):
         controller.advance()
         self.monitor.follow(controller.since, LAST_WINDOW if releasing else WINDOW)
         if controller.step % MEASURE_EVERY == 0:
-            error = self.monitor.measure(self.held_out(MEASURED, self.monitor.generator), MEASURED)
+            error = self.monitor.measure()
             controller.observe((error / self.target()).max().item())
-            self.watched = error if self.fresh else torch.lerp(self.watched, error, 0.08)
+            self.watched = error if self.fresh else torch.lerp(self.watched, error, 0.3)
             self.fresh = False
         if releasing:
             self._steer(optimiser)
 
     def decide(self) -> Decision | None:
         """Ask the controller what to do, every few batches."""
-        if self.controller.step % DECIDE_EVERY:
+        controller = self.controller
+        if controller.step % DECIDE_EVERY:
             return None
-        return self.controller.decide(self._relative_costs())
+        if self._calibration_due():
+            self._calibrate()
+        return controller.decide(self._removal)
+
+    def _calibration_due(self) -> bool:
+        """Return whether the panel must be compared again: before a size is left, and in the last phase."""
+        controller = self.controller
+        if controller.phase == "release":
+            return self.constraint.bounded and controller.step - self.calibrated >= controller.limit / CALIBRATIONS
+        return controller.is_within() and controller.step >= CALIBRATE_AFTER * self.calibrated
 
     @torch.no_grad()
-    def act(self, decision: Decision) -> None:
-        """Close, reopen or restore gates and weights, or standardise the latent space for the last phase."""
+    def act(self, decision: Decision, optimiser: torch.optim.Optimizer) -> None:
+        """Close gates, bring the model from before a closing back, or begin the last phase."""
         if decision.action == "close":
-            self.stored = self.model.latent_layer.stored(decision.gates)
+            self._turn_to(self.turn, optimiser)
             self.good = {name: tensor.clone() for name, tensor in self.monitor.averaged.state_dict().items()}
             self.model.gates.close(decision.gates)
         elif decision.action == "restore":
             self.model.load_state_dict(self.good)
-        elif decision.action == "reopen":
-            # Adam's momentum moved their weights a little after they had closed.
-            self.model.latent_layer.put_back(self.stored, decision.gates)
-            self.model.gates.open(decision.gates)
         elif decision.action == "release":
-            self.standardise()
+            if self.model.mixable:
+                self._turn_to(self._find_turn(TURNED_AT_LAST)[0], optimiser)
         else:
             return
         self.monitor.restart()
         self.fresh = True
+
+    def _calibrate(self) -> None:
+        self.calibrated = self.controller.step
+        before, factor = self.target(), self.monitor.calibrate()
+        self.watched *= factor
+        self.controller.correct((factor * before / self.target()).max().item())  # the spread, and so the target, is new
+
+    def _removal(self) -> Iterator[tuple[int, float]] | None:
+        """Return what closing costs: by directions, or by single dimensions where the networks cannot be turned."""
+        self.turn = None
+        if self.model.mixable:
+            return self._directions()
+        costs = (self.monitor.costs() / self.target()).amax(1)[self.model.gates.kept()]
+        return self._dimensions(costs) if torch.isfinite(costs).all() else None
+
+    def _directions(self) -> Iterator[tuple[int, float]]:
+        self.turn, x, z = self._find_turn(TURNED)
+        for gate, cost in joint_costs(self.monitor.averaged, self.turn, z, x, self.error):
+            yield gate, (cost / self.target()).max().item()
+
+    def _dimensions(self, costs: Tensor) -> Iterator[tuple[int, float]]:
+        order = costs.argsort()
+        total = costs.clamp(min=0)[order].cumsum(0)
+        kept = self.model.gates.kept()
+        return ((kept[place], cost) for place, cost in zip(order.tolist(), total.tolist(), strict=True))
+
+    def _find_turn(self, count: int) -> tuple[Coordinates, Tensor, Tensor]:
+        """Return the averaged model's directions, and the last of the examples that showed them, with their z."""
+        monitor, averaged = self.monitor, self.monitor.averaged
+        seen: list[tuple[Tensor, ...]] = []
+        for _ in range(count // TURNED):
+            x, posterior, z = monitor.draw(TURNED, monitor.generator)
+            draw = partial(monitor.normal, count=TURNED, generator=monitor.generator)
+            seen.append((*posterior, pull_back(averaged, z, x, self.error, draw)))
+        mean, log_std, pulled = (torch.cat(parts) for parts in zip(*seen, strict=True))
+        return find_directions(averaged, Posterior(mean, log_std), pulled), x, z
+
+    def _turn_to(self, new: Coordinates | None, optimiser: torch.optim.Optimizer) -> None:
+        """Give the latent space other coordinates, in the model, its average and the optimiser."""
+        if new is not None:
+            self.model.latent_layer.change(new)
+            self.model.latent_layer.change_moments(new, optimiser)
+            self.monitor.averaged.latent_layer.change(new)
+            self.monitor.forget_costs()
+        self.turn = None
 
     def noise(self, count: int, generator: torch.Generator) -> Noise:
         """Draw one step's noise for z, this process's rows of `count`; hard gates need none."""
@@ -243,34 +302,13 @@ class Fast(nn.Module, Recipe):
     def _steer(self, optimiser: torch.optim.Optimizer) -> None:
         """Steer lambda towards an error at its target; lower the learning rate over the end of the phase."""
         if self.constraint.bounded and not self.fresh:
-            self.constraint.steer((self.watched / self.target() - 1).to(self.constraint.inverse.dtype))
+            positions = math.prod(self.model.latent_shape[1:])  # each position of a latent map adds its own noise
+            violation = (self.watched / self.target() - 1) / positions
+            self.constraint.steer(violation.to(self.constraint.inverse.dtype))
         falling = max(0.0, 1 - (1 - self.controller.progress()) / FALLING)
         for group in optimiser.param_groups:
             group.setdefault("initial_lr", group["lr"])
             group["lr"] = group["initial_lr"] * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * falling)))
-
-    def _relative_costs(self) -> dict[int, float]:
-        """Return each open gate's cost as a share of the target: the largest share, with several bounds."""
-        costs = (self.monitor.costs() / self.target()).amax(1).tolist()
-        return {gate: costs[gate] for gate in self.model.gates.kept()}
-
-    @torch.no_grad()
-    def standardise(self) -> None:
-        """Give every open dimension mean 0 and variance 1 over the data, without changing the output.
-
-        Networks whose output would change are left as they are, and their codes keep their scale.
-        """
-        if not self.model.rescalable:
-            return
-        posterior = self.monitor.averaged.encode(self.held_out(SCALE_EXAMPLES, self.monitor.generator))
-        hard = self.model.gates.hard() > 0
-        mean = mean_over_processes(_by_dimension(posterior.mean).mean(1)) * hard
-        spread = (_by_dimension(posterior.mean) - mean[:, None]).square() + (2 * _by_dimension(posterior.log_std)).exp()
-        variance = mean_over_processes(spread.mean(1))
-        scale = torch.where(hard, variance.sqrt(), torch.ones_like(variance)).clamp(min=1e-6)
-        # log sigma saturates towards its bound, so moving it by -log(scale) takes a little more at the layer.
-        bend = (1 - (_by_dimension(posterior.log_std) / LOG_STD_BOUND).square()).mean(1).clamp(min=0.1)
-        self.model.latent_layer.rescale(mean, scale, scale.log() / mean_over_processes(bend))
 
     @torch.no_grad()
     def restart(self) -> None:
@@ -282,12 +320,12 @@ class Fast(nn.Module, Recipe):
         self.monitor.load_state_dict(state["monitor"])
 
     def recipe_state(self) -> dict[str, Any]:
-        """Return what is not in `state_dict`: the average, the controller, the closed gates' weights."""
+        """Return what is not in `state_dict`: the average, the controller, the model from before the last closing."""
         return {
             "monitor": self.monitor.state_dict(),
             "controller": self.controller.state_dict(),
-            "stored": self.stored,
             "good": self.good,
+            "calibrated": self.calibrated,
             "watched": self.watched,
             "fresh": self.fresh,
         }
@@ -297,19 +335,15 @@ class Fast(nn.Module, Recipe):
         device = self.constraint.inverse.device
         self.monitor.load_state_dict(state["monitor"])
         self.controller.load_state_dict(state["controller"])
-        self.stored = {
-            gate: {name: tensor.to(device) for name, tensor in tensors.items()}
-            for gate, tensors in state["stored"].items()
-        }
         self.good = {name: tensor.to(device) for name, tensor in state["good"].items()}
         self.watched = state["watched"].to(device)
-        self.fresh = state["fresh"]
+        self.calibrated, self.fresh = state["calibrated"], state["fresh"]
 
 
 class Plain(Fast):
     """A plain VAE: the same training without closing a dimension."""
 
-    tries = 0
+    closes = False
 
 
 def _check_sizes(sizes: Any) -> tuple[int, int]:
@@ -318,8 +352,3 @@ def _check_sizes(sizes: Any) -> tuple[int, int]:
     if len(pair) != 2 or any(not isinstance(size, Integral) or int(size) < 1 for size in pair):
         raise NarrowsError(f"split_sizes must be two counts, (validation, test) examples; it is {sizes!r:.100}")
     return pair
-
-
-def _by_dimension(values: Tensor) -> Tensor:
-    """(batch, n, ...) -> (n, everything else); all positions of a latent map count."""
-    return values.transpose(0, 1).flatten(1)

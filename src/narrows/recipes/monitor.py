@@ -4,10 +4,14 @@ Weights that are trained at a constant rate jitter around something better, whic
 the weights over the last part of training finds it at once, without disturbing training (Polyak and Juditsky, 1992).
 Its window is a quarter of the batches since the last change, at most `window`.
 
-Every few batches some held-out examples go through the averaged network twice: with the gates as they are, and with one
-randomly chosen open gate closed per example. The first pass gives the error that the promise is about. The difference
-is an unbiased estimate of that gate's cost of removal: what users of PCA know as a component's explained variance, in
-the unit of the error.
+Every few batches the same held-out examples, with the same noise, go through the averaged network: the panel. Other
+examples each time would bury what training wins in the differences between examples; the panel's curve is smooth, and
+can be extrapolated. A panel is small, though, and may be easier or harder than all held-out data. So its error counts
+times a ratio, which `calibrate` measures on many more examples before anything is decided by it.
+
+The panel passes a second time with one randomly chosen open gate closed per example. The difference is an unbiased
+estimate of that gate's cost of removal: what users of PCA know as a component's explained variance, in the unit of the
+error.
 """
 
 import copy
@@ -18,12 +22,20 @@ import torch
 from torch import Tensor
 
 from narrows._util.processes import mean_over_processes
-from narrows.model.vae import GatedVAE, standard_normal
+from narrows.model.vae import GatedVAE, Posterior, standard_normal
 from narrows.objective import Error, per_example
-from narrows.recipes.base import Share, all_rows
+from narrows.recipes.base import HeldOutBatch, Share, all_rows
 
+PANEL = 256
+"""Held-out examples in the panel."""
+MANY = 2_048
+"""Held-out examples that the panel is compared with."""
+PART = 256
+"""How many of them pass at a time."""
 MEMORY = 25
-"""Memory of the estimates, in measurements; longer where many gates would otherwise be tried too seldom."""
+"""Memory of the costs, in measurements; longer where many gates would otherwise be tried too seldom."""
+STATE = ("sums", "counts", "spread", "panel", "ratio")
+"""The estimates that a checkpoint holds."""
 ENOUGH = 5.0
 """How often a gate must have been tried before its cost counts as known."""
 
@@ -35,12 +47,21 @@ class Monitor:
         model: The model that is trained.
         error: The promised error.
         bounds: How many numbers `error` returns per example.
-        seed: Seed of the noise and of the gates that are tried.
+        held_out: Draws that many validation examples with the given generator.
+        seed: Seed of the examples, the noise and the gates that are tried.
         share: With several processes, returns this one's rows of what was drawn for all.
     """
 
-    def __init__(self, model: GatedVAE, error: Error, bounds: int, seed: int = 0, share: Share = all_rows) -> None:
-        self.model, self.error, self.share = model, error, share
+    def __init__(
+        self,
+        model: GatedVAE,
+        error: Error,
+        bounds: int,
+        held_out: HeldOutBatch,
+        seed: int = 0,
+        share: Share = all_rows,
+    ) -> None:
+        self.model, self.error, self.held_out, self.seed, self.share = model, error, held_out, seed, share
         self.averaged = copy.deepcopy(model)
         self.averaged.requires_grad_(False).eval()
         device = next(model.parameters()).device
@@ -50,7 +71,10 @@ class Monitor:
         self.counts = torch.zeros(model.gates.n, 1, dtype=torch.float64, device=device)
         self.spread = torch.zeros(bounds, dtype=torch.float64, device=device)
         """Standard deviation of one example's error, (bounds,)."""
-        self.measured = 0
+        self.panel = torch.ones(bounds, dtype=torch.float64, device=device)
+        """The panel's mean error when it was last measured, (bounds,)."""
+        self.ratio = torch.ones(bounds, dtype=torch.float64, device=device)
+        """The mean error of all held-out data / the panel's, (bounds,)."""
         self.forget = 1 - 1 / max(MEMORY, model.gates.n / 3)
         self._followers = self._pairs()
 
@@ -75,37 +99,60 @@ class Monitor:
             averaged.copy_(trained)
 
     @torch.no_grad()
-    def measure(self, x: Tensor, count: int | None = None) -> Tensor:
-        """Measure the averaged model on held-out examples, and return the mean error, (bounds,).
-
-        Arguments:
-            x: This process's examples, `(rows, *shape)`.
-            count: Number of examples of all processes together.
-        """
-        count = len(x) if count is None else count
+    def measure(self) -> Tensor:
+        """Measure the averaged model on the panel, and return the mean error of held-out data, (bounds,)."""
         hard = self.averaged.gates.hard()
-        posterior = self.averaged.encode(x)
-        like = posterior.mean.new_empty(count, *posterior.mean.shape[1:])
-        z = posterior.draw(self.share(standard_normal(like, self.generator)))
-        error = per_example(self.error(x, self.averaged.decode(z, hard)), len(x)).double()
-        mean = mean_over_processes(error.mean(0))
-        variance = mean_over_processes((error - mean).square().mean(0))
-        keep = self.forget if self.measured else 0.0
-        self.spread = (keep * self.spread.square() + (1 - keep) * variance).sqrt()
-        self.measured += 1
+        x, _, z = self.draw(PANEL, self._again(0))
+        error = self._errors(x, z, hard)
+        self.panel = mean_over_processes(error.mean(0))
         self.sums *= self.forget
         self.counts *= self.forget
         kept = hard.nonzero().flatten()
         if len(kept):
-            closed = self.share(kept[torch.randint(len(kept), (count,), generator=self.generator, device=x.device)])
-            gates = hard.expand(len(x), -1).scatter(1, closed[:, None], 0.0)
-            rise = self.error(x, self.averaged.decode(z, gates)).view(len(x), -1).double() - error
+            closed = self.share(kept[torch.randint(len(kept), (PANEL,), generator=self.generator, device=x.device)])
+            rise = self._errors(x, z, hard.expand(len(x), -1).scatter(1, closed[:, None], 0.0)) - error
             sums, counts = torch.zeros_like(self.sums), torch.zeros_like(self.counts)
             sums.index_add_(0, closed, rise)
             counts.index_add_(0, closed, torch.ones_like(rise[:, :1]))
-            self.sums += mean_over_processes(sums) * (count / len(x))
-            self.counts += mean_over_processes(counts) * (count / len(x))
-        return mean
+            self.sums += mean_over_processes(sums) * (PANEL / len(x))
+            self.counts += mean_over_processes(counts) * (PANEL / len(x))
+        return self.panel * self.ratio
+
+    @torch.no_grad()
+    def calibrate(self) -> Tensor:
+        """Compare the panel, as last measured, with many more examples; return the factor by which estimates change."""
+        total, squares = torch.zeros_like(self.panel), torch.zeros_like(self.panel)
+        for part in range(MANY // PART):
+            x, _, z = self.draw(PART, self._again(1 + part))
+            error = self._errors(x, z, self.averaged.gates.hard())
+            total += mean_over_processes(error.mean(0)) * PART / MANY
+            squares += mean_over_processes(error.square().mean(0)) * PART / MANY
+        self.spread = (squares - total.square()).clamp(min=0).sqrt()
+        before, self.ratio = self.ratio, total / self.panel.clamp(min=1e-300)
+        return self.ratio / before
+
+    @torch.no_grad()
+    def draw(self, count: int, generator: torch.Generator) -> tuple[Tensor, Posterior, Tensor]:
+        """Draw `count` held-out examples for all processes, and return this one's x, posterior and sampled z."""
+        x = self.held_out(count, generator)
+        posterior = self.averaged.encode(x)
+        return x, posterior, posterior.draw(self.normal(posterior.mean, count, generator))
+
+    def normal(self, like: Tensor, count: int, generator: torch.Generator) -> Tensor:
+        """Draw N(0, 1) in the shape of `like` for `count` rows of all processes, and return this one's rows."""
+        return self.share(standard_normal(like.new_empty(count, *like.shape[1:]), generator))
+
+    def _errors(self, x: Tensor, z: Tensor, gates: Tensor) -> Tensor:
+        return per_example(self.error(x, self.averaged.decode(z, gates)), len(x)).double()
+
+    def _again(self, number: int) -> torch.Generator:
+        """Return a generator that draws the same examples and noise whenever it is asked for by this number."""
+        return torch.Generator(self.sums.device).manual_seed((self.seed * (1 + MANY // PART) + number) % 2**63)
+
+    def forget_costs(self) -> None:
+        """Begin the costs anew, because the gates stand for other directions now."""
+        self.sums.zero_()
+        self.counts.zero_()
 
     def costs(self) -> Tensor:
         """Return each dimension's cost of removal, (n, bounds), infinite where it has not been tried often enough."""
@@ -113,18 +160,15 @@ class Monitor:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
-        names = ("sums", "counts", "spread")
         return {
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in STATE},
             "averaged": self.averaged.state_dict(),
             "generator": self.generator.get_state(),
-            "measured": self.measured,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned."""
         self.averaged.load_state_dict(state["averaged"])
         self.generator.set_state(state["generator"])
-        for name in ("sums", "counts", "spread"):
+        for name in STATE:
             getattr(self, name).copy_(state[name])
-        self.measured = state["measured"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 RecipeName = Literal["fast", "paper", "plain"]
+Effort = Literal["quick", "normal", "thorough"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class RecipeTraits:
     """Whether the run ends when the answer is found; otherwise after a number of batches."""
     needs_tau: bool = True
     """Whether a promise must be given; otherwise the error may simply become as small as it gets."""
+    learning_rate: float = 2e-3
+    """The learning rate when the user gives none."""
     default_steps: int | None = None
     """Batches when the user gives no number; None where the run ends by itself."""
     unused: tuple[str, ...] = ()
@@ -42,8 +45,9 @@ RECIPES: dict[str, RecipeTraits] = {
         measures_heldout=False,
         learns_multiplier=True,
         ends_by_itself=False,
+        learning_rate=1e-3,
         default_steps=50_000,  # the paper's first experiment
-        unused=("patience",),
+        unused=("effort",),
     ),
     "plain": RecipeTraits(
         "narrows.recipes.fast:Plain", closes_gates=False, needs_tau=False, unused=("estimator", "gate_noise")

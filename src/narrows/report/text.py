@@ -37,6 +37,10 @@ def answer(result: Result) -> str:
         costs = sorted((dimension.cost for dimension in result.dimensions), reverse=True)
         shown = " ".join(f"{cost:.3g}" for cost in costs[:MOST_COSTS]) + (" ..." if len(costs) > MOST_COSTS else "")
         lines.append(f"cost of removing each dimension: {shown}")
+    if len(result.errors_of_first) > 1:
+        errors = result.errors_of_first[1:]
+        shown = " ".join(f"{error:.3g}" for error in errors[:MOST_COSTS]) + (" ..." if len(errors) > MOST_COSTS else "")
+        lines.append(f"error with the first 1, 2, ... of them: {shown}")
     lines.append(
         f"{plural(result.steps, 'batch')} in {minutes(result.seconds)}; "
         f"the model was saved after batch {result.model_step:,}"
@@ -47,7 +51,7 @@ def answer(result: Result) -> str:
 def headline(result: Result) -> str:
     """Return the answer in one sentence."""
     dims, tau = f"{result.dims} of {result.n} dimensions {'is' if result.dims == 1 else 'are'}", result.tau
-    longer = "train longer (`--steps`, `--patience`)"
+    longer = "train longer (`--steps`, `--effort thorough`)"
     if tau is None:
         return f"a plain VAE with {plural(result.dims, 'dimension')}"
     if result.met:
@@ -174,8 +178,7 @@ def decision(row: DecisionRow) -> str:
     which = f"gate{'' if len(gates) == 1 else 's'} {' '.join(gates)}"
     actions = {
         "close": f"closed {which}",
-        "reopen": f"reopened {which}, because closing failed",
-        "restore": "restored the weights from before the last closing",
+        "restore": f"restored the model from before {which} closed, because the error did not recover",
         "release": "began the last phase",
         "end": "ended training",
     }

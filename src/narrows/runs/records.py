@@ -6,7 +6,7 @@ This module loads no torch, so that `narrows show` and `narrows watch` start at 
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
 
@@ -67,7 +67,7 @@ class DecisionRow(CsvRow):
     step: int
     """Batches done."""
     action: str
-    """close, reopen, restore (all weights from before the last closing), release (the last phase begins) or end."""
+    """close, restore (the model from before the last closing), release (the last phase begins) or end."""
     open: int
     """Number of gates open before the action."""
     error: float
@@ -159,6 +159,8 @@ class Result:
     """Versions of the packages it was trained with."""
     dimensions: list[Dimension]
     """The saved model's dimensions in its order: by cost of removal, largest first."""
+    errors_of_first: list[float] = field(default_factory=list)
+    """The error on test inputs of decoding only the first k dimensions, for k = 0 to dims: measured, not added up."""
 
     def in_unit(self, square: float) -> "Result":
         """Return the answer with all its errors times `square`."""
@@ -170,6 +172,7 @@ class Result:
             validation=self.validation.in_unit(square),
             best_error=self.best_error * square,
             dimensions=[replace(dimension, cost=dimension.cost * square) for dimension in self.dimensions],
+            errors_of_first=[error * square for error in self.errors_of_first],
         )
 
     def to_json(self) -> str:

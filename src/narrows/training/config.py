@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from narrows._util.errors import NarrowsError, did_you_mean, setting
-from narrows.recipes.registry import RECIPES, RecipeName
+from narrows.recipes.registry import RECIPES, Effort, RecipeName
 
 if TYPE_CHECKING:
     from narrows.data.options import ReadOptions
@@ -53,8 +53,8 @@ class TrainConfig:
     """Examples per batch, over all processes."""
     recipe: RecipeName = "fast"
     """fast: gates close by their cost of removal; paper: Algorithm 1; plain: a VAE in which nothing closes."""
-    patience: float = 0.5
-    """How long to wait after a closing, as a share of the batches so far; more finds smaller models (not: paper)."""
+    effort: Effort = "normal"
+    """How long to wait for a closing to pay off; thorough finds smaller models and takes longer (not: paper)."""
     network: Literal["auto", "conv", "mlp"] = "auto"
     """auto: convolutions for images with sides of 16 to 256, fully connected layers for vectors and smaller images."""
     width: int = 32
@@ -69,8 +69,8 @@ class TrainConfig:
     """Share of tau to aim at, so that the promise holds on new data; the fast recipe measures it by itself."""
     values: Literal["unit", "any"] = "unit"
     """unit: values are in [0, 1], or bytes; any: any finite values, standardised inside the model."""
-    learning_rate: float = 1e-3
-    """Adam's learning rate, for networks, gates and multiplier."""
+    learning_rate: float | Literal["auto"] = "auto"
+    """Step size of the optimiser; auto: 0.002, or 0.001 for the paper's recipe."""
     seed: int = 0
     """Seed of initial weights, noise and the order of batches."""
     split_seed: int = 0
@@ -105,8 +105,8 @@ class TrainConfig:
         kinds = get_type_hints(TrainConfig)
         values = {f.name: _plain_value(f.name, getattr(self, f.name), kinds[f.name]) for f in fields(self)}
         limits = f"a number above 0 (from {SMALLEST:g} to {LARGEST:g})"
-        for name in ("tau", "tau_per_value", "learning_rate", "patience"):
-            _check(values, name, limits, lambda value: SMALLEST <= value <= LARGEST)
+        for name in ("tau", "tau_per_value", "learning_rate"):
+            _check(values, name, limits, lambda value: value == "auto" or SMALLEST <= value <= LARGEST)
         _check(values, "aim", "above 0 and at most 1", lambda value: 0 < value <= 1)
         _check(values, "explained", "between 0 and 1 (0.95 for 95%)", lambda value: 0 < value < 1)
         for name in COUNTS:

@@ -169,6 +169,7 @@ def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
         network=network,
         constraint=constraint,
         aim=aim,
+        learning_rate=recipe.learning_rate if config.learning_rate == "auto" else config.learning_rate,
     )
 
 

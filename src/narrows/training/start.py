@@ -101,7 +101,8 @@ def resume(
     if steps is not None:
         if RECIPES[config.recipe].ends_by_itself and finished is not None:
             raise NarrowsError(
-                f"{out} has had its last phase and cannot continue; start a new run with more {setting('patience')}"
+                f"{out} has had its last phase and cannot continue; start a new run with "
+                f"{setting('effort', 'thorough')}"
             )
         config = replace(config, steps=steps).checked()
     if config.as_good_as is not None:

@@ -17,8 +17,9 @@ from narrows._util.errors import NarrowsError, setting
 from narrows.data import Batches
 from narrows.model.vae import VAE
 from narrows.objective import ERRORS
-from narrows.recipes.base import RecipeInputs, build_recipe, make_optimiser
+from narrows.recipes.base import RecipeInputs, build_recipe
 from narrows.recipes.controller import Decision
+from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.registry import RECIPES
 from narrows.runs import certificate
 from narrows.runs.records import DecisionRow, MetricRow, Result
@@ -30,9 +31,9 @@ from narrows.training.setup import Build, Plan, make_accelerator, make_model, on
 from narrows.training.signals import Interrupted, StopRequest
 from narrows.training.sinks import Sink
 from narrows.training.trackers import Trackers
-from narrows.training.validation import describe_dimensions, evaluate
+from narrows.training.validation import describe_dimensions, errors_of_first, evaluate
 
-MAY_CHANGE = ("data", "steps", "patience", "device", "threads", "track", "log_every", "eval_every", "checkpoint_every")
+MAY_CHANGE = ("data", "steps", "effort", "device", "threads", "track", "log_every", "eval_every", "checkpoint_every")
 """Settings that may differ when a run is resumed; data that changed are recognised by their fingerprint."""
 PARTS = ("objective", "optimiser", "batches", "selection")
 """The trainer's parts whose state is in their `state_dict`."""
@@ -62,6 +63,7 @@ class Trainer:
         objective: Any = self.recipe.objective.to(self.accelerator.device)
         self.objective = objective
         self.model, self.constraint = objective.model, objective.constraint
+        assert self.config.learning_rate != "auto"
         self.optimiser = make_optimiser(objective, self.config.learning_rate)
         self.wrapped, self.prepared = self.accelerator.prepare(self.objective, self.optimiser)
         self.noise = torch.Generator(self.accelerator.device).manual_seed(self.config.seed)
@@ -115,6 +117,8 @@ class Trainer:
         """Train to the last batch and certify the model; or stop at a signal, with a checkpoint."""
         weights = sum(p.numel() for p in self.model.parameters())
         header = self.plan.header(weights, str(self.accelerator.device))
+        if self.traits.measures_heldout and self.traits.closes_gates and not self.model.mixable:
+            header.append("latent space: these networks cannot take other coordinates, so single dimensions close")
         self.listener.begin(RunStart(self.config, self.sink.folder, header, self.step))
         if self.accelerator.is_main_process and self.plan.trackers and self.sink.folder:
             self.trackers.start(self.plan.trackers, self.sink.folder.path, to_dict(self.config), self.step)
@@ -168,7 +172,7 @@ class Trainer:
         row = DecisionRow(self.step, decision.action, count, self.recipe.decided_at(), gates)
         if decision.settles:
             self.sink.write_settled(self.state_dict)
-        self.recipe.act(decision)
+        self.recipe.act(decision, self.optimiser)
         self.sink.write_decision(row)
 
     def _ended(self) -> bool:
@@ -223,7 +227,7 @@ class Trainer:
             aim=config.aim,
             steps=None if config.steps == "auto" else config.steps,
             seed=config.seed,
-            patience=config.patience,
+            effort=config.effort,
             relative=config.constraint == "relative",
             estimator=config.estimator,
             share_gates=config.gate_noise == "batch",
@@ -254,7 +258,7 @@ class Trainer:
     def _diverged(self) -> NarrowsError:
         return NarrowsError(
             f"training diverged: error, loss or weights are not finite near batch {self.step}; start again with a "
-            f"{setting('learning_rate')} below {self.config.learning_rate:g}"
+            f"{setting('learning_rate')} below {self.config.learning_rate}"
         )
 
     def _due(self, every: int) -> bool:
@@ -349,6 +353,7 @@ class Trainer:
             seed=self.config.seed,
             versions=versions(),
             dimensions=[measured[j] for j in order],
+            errors_of_first=errors_of_first(model, examples, test, TEST_SEED, error),
         )
         self._save(model, chosen, met)
         self.sink.write_result(result)

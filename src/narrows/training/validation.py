@@ -41,10 +41,8 @@ def describe_dimensions(
     model: VAE, examples: Examples, index: np.ndarray, seed: int = 0, error: Error = squared_error
 ) -> list[Dimension]:
     """Measure each dimension of a model on up to 2,000 evenly spaced examples, fewer if it has many dimensions."""
-    count = max(BATCH, min(2_000, COST_DECODES // max(model.n, 1)))
-    index = index[:: max(1, len(index) // count)]
     costs, kl, codes = Moments(), Moments(), Moments()
-    for _, x, posterior, z in _encoded(model, examples, index, seed):
+    for _, x, posterior, z in _encoded(model, examples, _some(model, index), seed):
         before = error(x, model.decode(z)).double()
         rises = torch.empty(len(x), model.n, dtype=torch.float64)
         for j in range(model.n):
@@ -56,6 +54,27 @@ def describe_dimensions(
         codes.add(z.cpu())
     measured = (part.tolist() for part in (costs.mean, kl.mean, codes.mean, codes.std))
     return [Dimension(*row) for row in zip(model.kept, *measured, strict=True)]
+
+
+@torch.no_grad()
+def errors_of_first(
+    model: VAE, examples: Examples, index: np.ndarray, seed: int = 0, error: Error = squared_error
+) -> list[float]:
+    """Measure the error of decoding only the first k dimensions, for k = 0 to n, on as many examples as above."""
+    errors = Moments()
+    for _, x, _, z in _encoded(model, examples, _some(model, index), seed):
+        of_first = torch.empty(len(x), model.n + 1, dtype=torch.float64)
+        for k in range(model.n, -1, -1):
+            z[:, k:] = 0
+            of_first[:, k] = error(x, model.decode(z)).double()
+        errors.add(of_first)
+    return [float(value) for value in errors.mean]
+
+
+def _some(model: VAE, index: np.ndarray) -> np.ndarray:
+    """Return evenly spaced examples, as many as can be decoded once per dimension in little time."""
+    count = max(BATCH, min(2_000, COST_DECODES // max(model.n, 1)))
+    return index[:: max(1, len(index) // count)]
 
 
 def _encoded(

@@ -11,7 +11,7 @@ from narrows.training.config import TrainConfig
 DECISIONS = [
     DecisionRow(100, "close", 5, 0.9, "3 0"),
     DecisionRow(160, "close", 3, 0.9, "1"),
-    DecisionRow(600, "reopen", 2, 1.4, "1"),
+    DecisionRow(600, "restore", 2, 1.4, "1"),
     DecisionRow(650, "close", 3, 0.9, "4"),
     DecisionRow(700, "release", 2, 0.9, ""),
 ]
@@ -65,7 +65,7 @@ def test_counts_have_every_closing_and_every_gate_that_reopened():
     decisions = [
         DecisionRow(100, "close", 8, 0.9, "3 5"),
         DecisionRow(160, "close", 6, 0.9, "1"),
-        DecisionRow(600, "reopen", 5, 1.4, "1"),
+        DecisionRow(600, "restore", 5, 1.4, "1"),
         DecisionRow(700, "release", 6, 0.9, ""),
         DecisionRow(900, "end", 6, 0.9, ""),
     ]

@@ -29,7 +29,7 @@ def open_counts(decisions: Sequence[DecisionRow], n: int, end: int) -> tuple[lis
     """Return the batches at which gates closed or reopened, and how many were open from then on."""
     at, count = [0], [n]
     for decision in decisions:
-        change = {"close": -1, "reopen": 1}.get(decision.action, 0) * len(decision.gates.split())
+        change = {"close": -1, "restore": 1}.get(decision.action, 0) * len(decision.gates.split())
         at.append(decision.step)
         count.append(decision.open + change)
     return [*at, end], [*count, count[-1]]
@@ -45,7 +45,7 @@ def lines_by_gate(decisions: Iterable[DecisionRow], at_start: Iterable[int], n: 
             if decision.action == "close" and gate in opened:
                 line.spans.append((opened.pop(gate), decision.step))
                 line.changes.append((decision.step, "closed"))
-            elif decision.action == "reopen" and gate not in opened:
+            elif decision.action == "restore" and gate not in opened:
                 opened[gate] = decision.step
                 line.changes.append((decision.step, "reopened"))
     for gate, line in enumerate(lines):
@@ -59,7 +59,9 @@ def lines_by_count(rows: Sequence[MetricRow], n: int) -> list[GateLine]:
     """Draw line k while at least k gates are open, as if the gate with the highest number closed first."""
     decisions, opened = [], n
     for row in rows:
-        action, gates = ("close", range(row.open, opened)) if row.open < opened else ("reopen", range(opened, row.open))
+        action, gates = (
+            ("close", range(row.open, opened)) if row.open < opened else ("restore", range(opened, row.open))
+        )
         decisions.append(DecisionRow(row.step, action, opened, 0.0, " ".join(map(str, gates))))
         opened = row.open
     lines = lines_by_gate(decisions, range(n), n, rows[-1].step)
@@ -78,4 +80,4 @@ def _open_at_start(run: RunContents) -> Iterable[int]:
         for gate in map(int, decision.gates.split()):
             first.setdefault(gate, decision.action)
     measured = {gate for gate, cost in enumerate(run.folder.read_first_costs()) if cost is not None}
-    return {gate for gate in measured if first.get(gate) != "reopen"} | {g for g in first if first[g] == "close"}
+    return {gate for gate in measured if first.get(gate) != "restore"} | {g for g in first if first[g] == "close"}
