@@ -21,7 +21,7 @@ from narrows.training.validation import evaluate
 
 from .test_resume import assert_same, final_state
 
-FAST = small(recipe="fast", n=5, log_every=50, eval_every=100, checkpoint_every=200)
+FAST = small(recipe="fast", n=5, log_every=50, eval_every=100, checkpoint_every=100)
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +107,8 @@ def test_a_run_killed_three_times_continues_bit_for_bit(whole, plane, tmp_path):
     at = {action: [d.step for d in whole.read_decisions() if d.action == action] for action in ("close", "restore")}
     release = next(d.step for d in whole.read_decisions() if d.action == "release")
     first, last, restored = at["close"][0], at["close"][-1], at["restore"][0]
-    assert first > 200, "a checkpoint comes before"
-    assert last // 200 < (restored - 5) // 200, "and between"
+    assert first > 100, "a checkpoint comes before"
+    assert last // 100 < (restored - 5) // 100, "and between"
     kill_after(first + 3, out.path, "train", plane, "--explained", "0.9", "--out", out.path, *FAST)
     kill_after(restored - 5, out.path, "resume", out.path)
     kill_after(release + 333, out.path, "resume", out.path)
