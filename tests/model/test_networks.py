@@ -18,22 +18,10 @@ from narrows.recipes.controller import Controller, ControllerConfig, Decision
 from narrows.recipes.fast import Fast
 from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.paper import Narrowing, draw_noise
+from networks_of_users import TwoHeads
 
 EXACT = {"rtol": 0.0, "atol": 1e-12}
 N = 5
-
-
-class TwoHeads(nn.Module):
-    """Means and deviations have a layer each."""
-
-    def __init__(self, layer) -> None:
-        super().__init__()
-        self.body = nn.Sequential(layer(3, 8), nn.SiLU())
-        self.mean, self.log_std = layer(8, N), layer(8, N)
-
-    def forward(self, x):
-        features = self.body(x)
-        return self.mean(features), self.log_std(features)
 
 
 def vectors() -> GatedVAE:
@@ -42,7 +30,7 @@ def vectors() -> GatedVAE:
 
 
 def two_heads() -> GatedVAE:
-    return GatedVAE(TwoHeads(nn.Linear), nn.Linear(N, 3), latent=N)
+    return GatedVAE(TwoHeads(nn.Linear, N), nn.Linear(N, 3), latent=N)
 
 
 def maps() -> GatedVAE:
@@ -53,7 +41,7 @@ def maps() -> GatedVAE:
 
 def maps_two_heads() -> GatedVAE:
     decoder = nn.Sequential(nn.Conv2d(N, 8, 1), nn.SiLU(), nn.Conv2d(8, 3, 3, padding=1))
-    return GatedVAE(TwoHeads(lambda a, b: nn.Conv2d(a, b, 3, padding=1)), decoder, latent=(N, 8, 8))
+    return GatedVAE(TwoHeads(lambda a, b: nn.Conv2d(a, b, 3, padding=1), N), decoder, latent=(N, 8, 8))
 
 
 CASES = {
@@ -242,7 +230,7 @@ class Swapped(TwoHeads):
     """The deviations' layer comes first; what is returned is in order."""
 
     def __init__(self) -> None:
-        super().__init__(nn.Linear)
+        super().__init__(nn.Linear, N)
         self.mean, self.log_std = self.log_std, self.mean
         order = dict(self._modules)
         self._modules.clear()

@@ -10,22 +10,10 @@ from torch import nn
 from narrows.model.vae import GatedVAE, gated_vae
 from narrows.networks import NetworkConfig
 from narrows.networks.latent_layer import Coordinates
+from networks_of_users import TwoHeads
 
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
 N = 4
-
-
-class TwoHeads(nn.Module):
-    """Means and deviations have a layer each."""
-
-    def __init__(self, layer) -> None:
-        super().__init__()
-        self.body = nn.Sequential(layer(3, 8), nn.SiLU())
-        self.mean, self.log_std = layer(8, N), layer(8, N)
-
-    def forward(self, x):
-        features = self.body(x)
-        return self.mean(features), self.log_std(features)
 
 
 def conv(inputs: int, outputs: int) -> nn.Conv2d:
@@ -50,7 +38,7 @@ def one_head() -> GatedVAE:
 
 
 def two_heads() -> GatedVAE:
-    return GatedVAE(TwoHeads(nn.Linear), nn.Sequential(nn.Linear(N, 8), nn.SiLU(), nn.Linear(8, 3)), N)
+    return GatedVAE(TwoHeads(nn.Linear, N), nn.Sequential(nn.Linear(N, 8), nn.SiLU(), nn.Linear(8, 3)), N)
 
 
 def no_biases() -> GatedVAE:
@@ -65,7 +53,7 @@ def padded_maps() -> GatedVAE:
 
 def maps() -> GatedVAE:
     decoder = nn.Sequential(nn.Conv2d(N, 8, 3), nn.SiLU(), nn.ConvTranspose2d(8, 3, 3))
-    return GatedVAE(TwoHeads(conv), decoder, latent=(N, 6, 6))
+    return GatedVAE(TwoHeads(conv, N), decoder, latent=(N, 6, 6))
 
 
 def transposed_maps() -> GatedVAE:
@@ -234,6 +222,18 @@ def adam_after(model: GatedVAE, x: torch.Tensor, steps: int = 3) -> torch.optim.
     return optimiser
 
 
+def changed_before_and_after(
+    model: GatedVAE, x: torch.Tensor, new: Coordinates
+) -> tuple[GatedVAE, torch.optim.Adam, torch.optim.Adam]:
+    """Return a copy that had the new coordinates from the start, its optimiser, and that of the model changed later."""
+    other = copy.deepcopy(model)
+    other.latent_layer.change(new)
+    optimiser = adam_after(model, x)
+    model.latent_layer.change(new)
+    model.latent_layer.change_moments(new, optimiser)
+    return other, adam_after(other, x), optimiser
+
+
 @pytest.mark.parametrize("centred", [True, False])
 def test_the_first_moments_are_those_of_a_model_trained_in_the_new_coordinates(case, centred):
     """The mean's rows and the stem's columns; the biases of both."""
@@ -241,12 +241,7 @@ def test_the_first_moments_are_those_of_a_model_trained_in_the_new_coordinates(c
     if not (centred or shiftable):
         pytest.skip("this layer can only be turned")
     new = random_coordinates(not centred)
-    other = copy.deepcopy(model)
-    other.latent_layer.change(new)
-    expected = adam_after(other, x)
-    optimiser = adam_after(model, x)
-    model.latent_layer.change(new)
-    model.latent_layer.change_moments(new, optimiser)
+    other, expected, optimiser = changed_before_and_after(model, x, new)
 
     def moments(model: GatedVAE, optimiser: torch.optim.Adam) -> dict[str, torch.Tensor]:
         layer, states = model.latent_layer, optimiser.state
@@ -269,12 +264,7 @@ def test_a_change_of_scale_alone_keeps_the_second_moments_exact(case):
     scale = torch.tensor([0.5, 2.0, 3.0, 0.1]).double()
     plain = torch.eye(N).double(), torch.zeros(N).double()
     new = Coordinates(scale.diag(), (1 / scale).diag(), torch.zeros(N).double(), *plain)
-    other = copy.deepcopy(model)
-    other.latent_layer.change(new)
-    expected = adam_after(other, x)
-    optimiser = adam_after(model, x)
-    model.latent_layer.change(new)
-    model.latent_layer.change_moments(new, optimiser)
+    other, expected, optimiser = changed_before_and_after(model, x, new)
     for ours, theirs in zip(model.parameters(), other.parameters(), strict=True):
         for name in ("exp_avg", "exp_avg_sq"):
             if ours.grad is not None:
