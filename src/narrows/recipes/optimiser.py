@@ -2,8 +2,7 @@
 
 Adam scales every weight on its own. Muon (Jordan et al., 2024) treats a layer's weight as the matrix it is: it replaces
 the momentum M of the gradient by the nearest matrix with orthogonal rows or columns, so that an update is equally large
-in all directions, also in those that the gradient rarely shows. The same networks reach the same error in about half as
-many batches (docs/recipe.md).
+in all directions, also in those that the gradient rarely shows. Convolutional networks then need far fewer batches.
 
 With M = U S V', that matrix is U V'. Five steps of an odd polynomial p(s) = a s + b s^3 + c s^5 bring all singular
 values close enough to 1:
