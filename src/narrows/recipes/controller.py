@@ -117,6 +117,8 @@ class Controller:
         """Gates that closed last and whose error has not recovered yet."""
         self.last_error = math.inf
         """The error when the last decision was made."""
+        self.good_error = math.inf
+        """The error before gates closed last."""
         self.limit = 0
         """Patience of the present wait, or length of the last phase, in batches."""
 
@@ -184,7 +186,7 @@ class Controller:
             gates.append(gate)
         if not gates:
             return self._release()
-        self.pending = gates
+        self.pending, self.good_error = gates, self.error()
         self.limit = round(self.config.patience * max(self.config.least_patience, self.step))
         return self._enter("closed", Decision("close", gates))
 
@@ -202,8 +204,8 @@ class Controller:
         return self._enter("release", Decision("release", []))
 
     def _enter(self, phase: Phase, decision: Decision) -> Decision:
-        if self.seen:  # nothing has been measured yet when the last phase follows a restored model
-            self.last_error = self.error()
+        # Nothing has been measured yet when the last phase follows a restored model, whose error is known.
+        self.last_error = self.error() if self.seen else self.good_error
         self.phase, self.since, self.seen = phase, 0, []
         return decision
 
@@ -242,7 +244,7 @@ class Controller:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as plain data for a checkpoint."""
-        names = ("phase", "since", "step", "pending", "last_error", "limit")
+        names = ("phase", "since", "step", "pending", "last_error", "good_error", "limit")
         return {**{name: getattr(self, name) for name in names}, "seen": list(self.seen)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
