@@ -205,6 +205,15 @@ def test_the_error_of_the_last_decision_is_remembered():
     assert closing.last_error == 0.75
 
 
+def test_a_restored_model_has_the_error_from_before_the_closing_until_it_is_measured():
+    closing, world = Controller(ONE_BY_ONE), World({0: 0.1, 1: 0.2}, {0: 5.0})
+    play(closing, world, until="restore")
+    assert closing.last_error > 5
+    closing.advance()
+    assert closing.decide(world.removal).action == "release"
+    assert closing.last_error == pytest.approx(0.5)
+
+
 # How sure one must be
 
 

@@ -16,7 +16,7 @@ network or their units.
 How long to wait. One more closing may take as many batches as the whole run so far, times `patience`, and at least
 `least_patience`, times the same: so a run that came here quickly waits as long as one that came here slowly. A wait
 ends early when it is hopeless: its errors, without the first quarter, are fitted by a straight line in log(batches),
-which recoveries follow closely (docs/recipe.md), and the line misses the target at the end of the patience.
+and the line misses the target at the end of the patience.
 """
 
 import math
