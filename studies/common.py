@@ -11,8 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from narrows.data import Data
+import numpy as np
+import torch
+
+from narrows.data import Data, split
+from narrows.data.examples import in_batches
 from narrows.data.named import mnist
+from narrows.model.storage import load_model
 from narrows.runs.folder import RunFolder
 from narrows.runs.records import Result
 from narrows.training.config import TrainConfig
@@ -53,8 +58,21 @@ def run(config: TrainConfig, data: Any, reached: Sequence[int] = ()) -> Row:
     """Train once and return the row; `reached` lists sizes for which the row says when they were known to be enough."""
     with tempfile.TemporaryDirectory() as temporary:
         outcome = train(config, Path(temporary) / "run", data)
-        result, folder = outcome.result, outcome.folder
-        return summary(result, folder, reached)
+        assert outcome.data is not None
+        correlation = largest_correlation(outcome.folder, outcome.data)
+        return {**summary(outcome.result, outcome.folder, reached), "correlation": f"{correlation:.3g}"}
+
+
+def largest_correlation(folder: RunFolder, data: Data) -> float:
+    """Return the largest correlation between two dimensions of a run's model, over the codes of the test split."""
+    model = load_model(folder.model)
+    if model.n < 2:
+        return 0.0
+    codes = np.empty((len(split(data).test), model.n))
+    with torch.no_grad():
+        for here, x in in_batches(data.examples, split(data).test, 250):
+            codes[here] = model.encode(x).mean.numpy()
+    return float(np.abs(np.corrcoef(codes.T) - np.eye(model.n)).max())
 
 
 def summary(result: Result, folder: RunFolder, reached: Sequence[int] = ()) -> Row:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from narrows.constraint import Geco, GecoConfig, inverse_multiplier
+from narrows.constraint import Geco, GecoConfig, SteeredBound, inverse_multiplier
 
 
 def ascend(geco: Geco, learning_rate: float) -> torch.optim.Adam:
@@ -109,3 +109,10 @@ def test_its_state_is_in_the_state_dict():
 def test_inverse_multiplier_is_the_inverse(value):
     raw = torch.tensor(inverse_multiplier(value), dtype=torch.float64)
     assert torch.nn.functional.softplus(raw).square().item() == pytest.approx(value, rel=1e-9)
+
+
+def test_a_steered_multiplier_is_placed_where_the_posteriors_noise_makes_that_error():
+    """tau / (2 lambda) each, and never above where it started."""
+    bound = SteeredBound([10.0, 20.0, 20.0], start=60.0)
+    bound.expect(torch.tensor([1.0, 5.0, 0.1]))
+    torch.testing.assert_close(bound.multiplier(), torch.tensor([5.0, 2.0, 60.0]))

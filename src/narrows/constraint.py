@@ -177,7 +177,7 @@ class SteeredBound(_Bounds):
         NarrowsError: If a tolerance is not a number above 0.
     """
 
-    def __init__(self, tolerance: float | Sequence[float] | None, start: float = 20.0) -> None:
+    def __init__(self, tolerance: float | Sequence[float] | None, start: float = 60.0) -> None:
         super().__init__(1.0 if tolerance is None else tolerance, started=tolerance is not None)
         if (self.tolerance <= 0).any():
             raise NarrowsError(f"tolerances must be numbers above 0; they are {tolerance}")
@@ -200,6 +200,11 @@ class SteeredBound(_Bounds):
         violation = error / self.tolerance - 1
         multiplier = self.multiplier()
         return ConstraintTerm(violation, multiplier, (multiplier * violation.mean(0)).sum())
+
+    @torch.no_grad()
+    def expect(self, noise: Tensor) -> None:
+        """Move each multiplier to where the posterior's noise makes this error, (m,): tau / (2 lambda)."""
+        self.inverse.copy_(2 * noise / self.tolerance).clamp_(1 / self.start, 1e5)
 
     @torch.no_grad()
     def steer(self, violation: Tensor, rate: float = 0.01, lead: float = 1.0) -> None:

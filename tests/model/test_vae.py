@@ -18,6 +18,7 @@ NETWORKS = {
     "conv28": NetworkConfig("conv", (1, 28, 28), n=6, width=4),
     "mlp": NetworkConfig("mlp", (20,), n=6, width=4, output="linear"),
     "direct": NetworkConfig("mlp", (20,), n=6, width=4, output="linear", direct=True),
+    "conv direct": NetworkConfig("conv", (1, 28, 28), n=6, width=4, direct=True),
 }
 
 

@@ -32,6 +32,10 @@ def images() -> GatedVAE:
     return gated_vae(NetworkConfig("conv", (1, 28, 28), n=N, width=2))
 
 
+def direct_images() -> GatedVAE:
+    return gated_vae(NetworkConfig("conv", (1, 28, 28), n=N, width=2, direct=True))
+
+
 def one_head() -> GatedVAE:
     decoder = nn.Sequential(nn.Linear(N, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
     return GatedVAE(nn.Sequential(nn.Linear(3, 8), nn.SiLU(), nn.Linear(8, 2 * N)), decoder, N)
@@ -66,6 +70,7 @@ CASES = {
     "mlp": (mlp, (3,), True),
     "a direct path": (direct, (3,), True),
     "conv": (images, (1, 28, 28), True),
+    "conv with a direct path": (direct_images, (1, 28, 28), True),
     "one head": (one_head, (3,), True),
     "two heads": (two_heads, (3,), True),
     "no biases": (no_biases, (3,), False),

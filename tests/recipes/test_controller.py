@@ -25,6 +25,9 @@ CONFIG = ControllerConfig(
     worth=0.02,
     last=0.3,
     least_last=1_000,
+    falling=0.4,
+    settle_from=150,
+    settled_within=0.03,
 )
 """Written out, so that the laws are tested and not the values of the day."""
 ONE_BY_ONE = replace(CONFIG, at_once=0.0)
@@ -454,12 +457,33 @@ def test_the_last_phase_is_a_share_of_what_came_before_and_then_it_ends(fit, len
     world = World({0: 0.1})
     released = play(closing, world, fitted_after(fit), until="release")[-1]
     assert closing.limit == max(1_000, round(0.3 * released.step)) == pytest.approx(length, rel=0.02)
-    assert closing.progress() == 0
-    play(closing, world, batches=closing.limit // 4, every=1)
-    assert closing.progress() == pytest.approx(0.25, abs=1e-3)
+    assert closing.fallen() == 0
+    play(closing, world, batches=round(0.6 * closing.limit), every=1)
+    assert closing.fallen() == 0
+    play(closing, world, batches=round(0.1 * closing.limit), every=1)
+    assert closing.fallen() == pytest.approx(0.25, abs=1e-3)
     ended = play(closing, world, every=1)
     assert actions(ended) == [("end", [])]
     assert ended[0].step == released.step + closing.limit
+
+
+@pytest.mark.parametrize("error", [0.98, 1.0, 1.02])
+@pytest.mark.parametrize("settles", [0, 300, 550])
+def test_the_learning_rate_falls_as_soon_as_the_error_is_at_its_target(error, settles):
+    closing = Controller(replace(CONFIG, closes=False))
+    world = World({0: 0.1})
+    play(closing, world, until="release")
+    length = closing.limit
+    taken = play(closing, world, lambda _, since: 0.5 if since < settles else error, every=1)
+    assert actions(taken) == [("end", [])]
+    settled = max(settles, CONFIG.settle_from)
+    assert settled <= closing.falls_from <= settled + 0.34 * settles + MEASURE_EVERY, "25 to 100 batches are averaged"
+    assert closing.limit == closing.falls_from + round(0.4 * length)
+
+
+def test_a_plain_vae_with_a_given_number_of_batches_uses_all_of_them():
+    closing = Controller(replace(CONFIG, closes=False), steps=3_000)
+    assert play(closing, World({0: 0.1}), lambda *_: 1.0, every=1)[-1].step == 3_000
 
 
 def test_nothing_follows_the_end():
@@ -492,7 +516,8 @@ def test_a_limit_is_kept_and_leaves_time_for_the_last_phase(seed):
     assert release.step <= math.ceil(steps / 1.3) + 1  # one more if a closing had to be undone first
     assert [t.action for t in taken].count("release") == 1
     length = min(steps - release.step, max(CONFIG.least_last, round(CONFIG.last * release.step)))
-    assert (taken[-1].action, taken[-1].step) == ("end", release.step + length)
+    assert taken[-1].action == "end"
+    assert release.step + 0.4 * length <= taken[-1].step <= release.step + length
 
 
 def test_out_of_time_the_closing_in_question_is_undone_before_lambda_is_let_go():

@@ -22,17 +22,17 @@ from narrows.recipes.fast import (
     CALIBRATE_AFTER,
     CALIBRATIONS,
     DECIDE_EVERY,
-    FALLING,
     LAST_WINDOW,
     MEASURE_EVERY,
     MOST_LAST_MARGIN,
     MOST_MARGIN,
+    SETTLED,
     TURNED,
+    TURNED_AT_LAST,
     WINDOW,
     Fast,
     Plain,
 )
-from narrows.recipes.monitor import MANY, PART
 from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.rotation import joint_costs
 
@@ -162,7 +162,7 @@ def test_the_loss_is_lambda_times_the_relative_violation_plus_the_kl_of_the_open
         pairs = [(mean[i, j].item(), log_std[i, j].item()) for j in (0, 2, 4)]
         kls.append(sum(0.5 * (math.exp(2 * log) + mu**2 - 1 - 2 * log) for mu, log in pairs) / 3)
     error, kl = sum(errors) / BATCH, sum(kls) / BATCH
-    assert loss.item() == pytest.approx(20 * (error / 4 - 1) + kl, rel=1e-12)
+    assert loss.item() == pytest.approx(60 * (error / 4 - 1) + kl, rel=1e-12)
     assert record.loss.item() == loss.item()
     assert record.error.item() == pytest.approx(error, rel=1e-12)
     assert record.kl.item() == pytest.approx(kl, rel=1e-12)
@@ -452,7 +452,7 @@ def panel_is_easier(seed: int, factor: float):
     """Held-out data on which the panel's examples are that much smaller than all others."""
 
     def draw(count, generator):
-        is_panel = generator.initial_seed() == seed * (1 + MANY // PART)
+        is_panel = generator.initial_seed() == 1_000 * seed
         return examples(count, generator) * (1.0 if is_panel else factor)
 
     return draw
@@ -497,14 +497,16 @@ def test_it_is_confirmed_again_once_the_run_is_a_share_longer_and_a_number_of_ti
     fast = make(1e6, controller=Scripted(at_1000=Decision("release", [])))
     calls = []
     calibrate = fast.monitor.calibrate
-    fast.monitor.calibrate = lambda: (calls.append(fast.controller.step), calibrate())[1]
+    fast.monitor.calibrate = lambda count: (calls.append(fast.controller.step), calibrate(count))[1]
     optimiser = make_optimiser(fast)
-    train(fast, optimiser, 1_000)
+    train(fast, optimiser, 999)
     assert calls[0] == fast.controller.config.pause
     assert all(
         CALIBRATE_AFTER <= later / earlier < CALIBRATE_AFTER * 1.2 for earlier, later in itertools.pairwise(calls)
     )
     assert calls[-1] > 1_000 / CALIBRATE_AFTER - DECIDE_EVERY
+    train(fast, optimiser, 1)
+    assert calls[-1] == 1_000, "when the last phase begins"
     before = len(calls)
     train(fast, optimiser, fast.controller.limit)
     assert abs(len(calls) - before - CALIBRATIONS) <= 1
@@ -539,14 +541,14 @@ def test_without_a_tolerance_nothing_is_steered():
 
 def test_the_learning_rate_falls_to_a_hundredth_over_the_last_part_of_the_last_phase():
     fast = make(controller=Controller(ControllerConfig(), steps=100))
-    fast.controller.phase, fast.controller.limit = "release", 40
+    fast.controller.phase, fast.controller.limit, fast.controller.falls_from = "release", 40, 24
     optimiser = torch.optim.Adam([{"params": [p], "lr": 1e-3} for p in fast.model.parameters()])
     optimiser.param_groups[1]["lr"] = 1e-2
     rates = [[1e-3, 1e-2]]
     for _ in range(40):
         train(fast, optimiser, 1)
         rates.append([group["lr"] for group in optimiser.param_groups[:2]])
-    starts, middle = round(40 * (1 - FALLING)), round(40 * (1 - FALLING / 2))
+    starts, middle = 24, 32
     assert rates[1] == rates[starts] == pytest.approx([1e-3, 1e-2])
     assert rates[middle] == pytest.approx([0.505e-3, 0.505e-2])
     assert rates[40] == pytest.approx([1e-5, 1e-4])
@@ -582,20 +584,68 @@ def test_the_last_phase_begins_in_new_coordinates_that_decode_the_same_at_a_lowe
     train(fast, optimiser, 19, dtype=torch.float64)
     run_one(fast, optimiser, dtype=torch.float64)
     with torch.no_grad():
-        before, codes = model.reconstruct(x), model.encode(x)
+        before, codes = fast.candidate.reconstruct(x), fast.candidate.encode(x)
         decision = fast.decide()
         assert decision.action == "release"
-        drawn = len(used)
         fast.act(decision, optimiser)
         after = model.encode(x)
         torch.testing.assert_close(model.reconstruct(x), before, rtol=1e-10, atol=1e-10)
         kept = [0, 2, 3, 4]
-        centre = model.encode(torch.cat(used[drawn:])).mean[:, kept].mean(0)
+        centre = model.encode(torch.cat(used[-TURNED_AT_LAST // TURNED :])).mean[:, kept].mean(0)
         torch.testing.assert_close(centre, torch.zeros_like(centre), rtol=0, atol=1e-5)
         assert kl_elements(*after)[:, kept].sum() < 0.2 * kl_elements(*codes)[:, kept].sum()
         for one, other in zip(codes, after, strict=True):
             torch.testing.assert_close(one[:, 1], other[:, 1], rtol=0, atol=0)
     assert same_state(model, fast.candidate)
+
+
+@pytest.mark.parametrize("tolerance", [10.0, 5.0])
+def test_the_posteriors_noise_takes_the_slack_at_once_and_lambda_follows(tolerance):
+    """Roughly when the last phase begins, so that steering need not travel far, and exactly when it ends."""
+    fast = make(tolerance, controller=Scripted(at_400=Decision("release", []), at_600=Decision("end", [])))
+    optimiser = make_optimiser(fast, 1e-2)
+    x = examples(200)
+    for batches, near in ((399, 0.3), (199, 0.03)):
+        train(fast, optimiser, batches)
+        run_one(fast, optimiser)
+        with torch.no_grad():
+            before = fast.candidate.reconstruct(x)
+        assert fast.monitor.error_with(1.0)[0] < fast.target()
+        decision = fast.decide()
+        fast.controller.phase = "release" if decision.action == "release" else "ended"
+        fast.act(decision, optimiser)
+        with torch.no_grad():
+            torch.testing.assert_close(fast.candidate.reconstruct(x), before, rtol=1e-4, atol=1e-4)
+        error, spread = fast.monitor.error_with(1.0)
+        torch.testing.assert_close(error, fast.target(spread), rtol=near, atol=0)
+        assert 0.5 < fast.constraint.multiplier().item() < 5, "near 1 / 2, since the noise makes most of the error"
+
+
+def test_without_slack_noise_and_lambda_stay():
+    fast = make(1e-3)
+    before = fast.monitor.error_with(1.0)[0]
+    fast.act(Decision("release", []), make_optimiser(fast))
+    torch.testing.assert_close(fast.monitor.error_with(1.0)[0], before, rtol=0.1, atol=0)
+    assert fast.constraint.multiplier().item() == pytest.approx(60)
+
+
+def test_the_final_codes_are_uncorrelated_over_training_examples():
+    used = []
+
+    def training(count, generator):
+        used.append(examples(count, generator) * torch.tensor([1.0, 1, 1, 1, 1, 3]))
+        return used[-1]
+
+    fast = make(training_examples=training, controller=Scripted())
+    optimiser = make_optimiser(fast, 1e-2)
+    train(fast, optimiser, 300)
+    fast.controller.phase = "ended"
+    fast.act(Decision("end", []), optimiser)
+    x = torch.cat(used)
+    assert len(x) == SETTLED
+    with torch.no_grad():
+        codes = fast.candidate.encode(x).mean
+    assert (torch.corrcoef(codes.T) - torch.eye(N)).abs().max() < 0.01
 
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])

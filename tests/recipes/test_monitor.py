@@ -206,13 +206,13 @@ def test_calibrated_errors_are_those_of_many_examples():
     drawn = []
 
     def recorded(count, generator):
-        drawn.append(held_out(count, generator) * (1 + len(drawn)))  # the panel is the easiest
+        drawn.append(held_out(count, generator) * max(1, len(drawn)))  # the panel, measured twice, is the easiest
         return drawn[-1]
 
     monitor = monitor_of(model, held_out=recorded)
     panel = monitor.measure()
     factor = monitor.calibrate()
-    many = torch.cat(drawn[1:])
+    many = torch.cat(drawn[2:])
     assert len(many) == MANY
     assert all(len(part) == PART for part in drawn[1:])
     with torch.no_grad():

@@ -94,9 +94,9 @@ def test_sixteen_bits_are_enough(kind):
 # The step
 
 
-def make(shapes, orthogonal: bool, lr: float = 0.01) -> tuple[list[nn.Parameter], Muon]:
+def make(shapes, orthogonal: bool, lr: float = 0.01, **group) -> tuple[list[nn.Parameter], Muon]:
     parameters = [nn.Parameter(random_matrix(*shape, seed=9).float()) for shape in shapes]
-    return parameters, Muon([{"params": parameters, "orthogonal": orthogonal}], lr)
+    return parameters, Muon([{"params": parameters, "orthogonal": orthogonal, **group}], lr)
 
 
 def give_gradients(parameters, step: int) -> None:
@@ -121,15 +121,16 @@ def test_a_step_by_hand():
 
 
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this torch has no Muon")
+@pytest.mark.parametrize("decay", [0.0, 0.5])
 @pytest.mark.parametrize(("rows", "columns"), [(8, 8), (16, 40), (40, 16)])
-def test_matrices_step_as_with_torchs_muon(rows, columns):
+def test_matrices_step_as_with_torchs_muon(rows, columns, decay):
     """Which iterates in bfloat16: each step within 3% of its size."""
-    (parameter,), ours = make([(rows, columns)], True)
+    (parameter,), ours = make([(rows, columns)], True, weight_decay=decay)
     other = nn.Parameter(parameter.detach().clone())
     theirs = torch.optim.Muon(
         [other],
         lr=0.01,
-        weight_decay=0.0,
+        weight_decay=decay,
         momentum=MOMENTUM,
         nesterov=True,
         ns_coefficients=POLYNOMIAL,

@@ -1,6 +1,7 @@
 """Directions by their cost: against the generalised eigenproblem, with linear decoders, where everything is exact."""
 
 import copy
+import math
 
 import pytest
 import scipy.linalg
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from narrows.model.vae import GatedVAE, Posterior, gated_vae, standard_normal
 from narrows.networks import NetworkConfig
 from narrows.objective import absolute_error, squared_error
-from narrows.recipes.rotation import find_directions, joint_costs, pull_back
+from narrows.recipes.rotation import find_directions, joint_costs, pull_back, settle, with_noise
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 N, VALUES, COUNT = 4, 6, 60
@@ -122,6 +123,75 @@ def test_closed_gates_stay_untouched():
         assert torch.equal(part[:, 1], torch.eye(N).double()[1])
     assert new.centre[1] == new.log_std_shift[1] == 0
     assert (values.diff() < 0).all()
+
+
+def test_settled_codes_are_uncorrelated_with_mean_0_and_variance_1_and_decode_the_same():
+    model, x = linear(), random(COUNT, VALUES, seed=3)
+    with torch.no_grad():
+        model.encoder.weight[:N] += 0.5 * model.encoder.weight[0]  # correlated codes
+    model.gates.close([1])
+    before = model.encode(x)
+    decoded = model.decode(before.mean)
+    many = Posterior(*(part.repeat(20_000, 1) for part in before))  # so many that correlations are taken as they are
+    model.latent_layer.change(settle(model, many))
+    after = model.encode(x)
+    torch.testing.assert_close(model.decode(after.mean), decoded, **EXACT)
+    assert torch.equal(after.mean[:, 1], before.mean[:, 1])
+    kept = [0, 2, 3]
+    codes = after.mean[:, kept]
+    torch.testing.assert_close(codes.mean(0), torch.zeros(3).double(), **EXACT)
+    correlation = torch.corrcoef(codes.T) - torch.eye(3)
+    assert correlation.abs().max() < 1e-4
+    assert (torch.corrcoef(before.mean[:, kept].T) - torch.eye(3)).abs().max() > 0.3
+    variance = (codes.square().mean(0) + (2 * after.log_std[:, kept]).exp().mean(0)).double()
+    torch.testing.assert_close(variance, torch.ones(3).double(), rtol=2e-2, atol=0)  # the bound of log_std bends it
+
+
+def test_the_most_precise_dimension_keeps_its_direction_when_codes_settle():
+    """So no dimension gets the noise of one that is noisier than itself."""
+    model, posterior = linear(), posterior_of()
+    posterior.mean[:, 3] += posterior.mean[:, 0]
+    posterior.log_std[:] = torch.tensor([-1.0, -3.0, -2.0, -5.0]).double()
+    new = settle(model, posterior)
+    order = [3, 1, 2, 0]
+    assert torch.equal(new.backward[order][:, order].triu(1), torch.zeros(N, N).double())
+    torch.testing.assert_close(new.forward @ new.backward, torch.eye(N).double(), **EXACT)
+    assert torch.equal(new.log_std_mix, torch.eye(N).double())
+
+
+def test_with_few_examples_correlations_shrink_and_nothing_blows_up():
+    model, posterior = linear(), posterior_of()
+    few = Posterior(*(part[:3] for part in posterior))  # fewer than dimensions: perfectly correlated by chance
+    new = settle(model, few)
+    assert new.backward.abs().max() < 5
+    assert new.forward.abs().max() < 5
+
+
+@pytest.mark.parametrize("noise", [0.25, 1.0, 9.0])
+def test_the_noise_of_settled_codes_takes_its_factor(noise):
+    """As `with_noise` says beforehand; settled codes need no further turn, so nothing else changes."""
+    model, x, eps = linear(), random(COUNT, VALUES, seed=3), random(COUNT, N, seed=4)
+    for _ in range(2):
+        model.latent_layer.change(settle(model, model.encode(x)))
+    before, decoded = model.encode(x), model.reconstruct(x)
+    change = (with_noise(before, noise).log_std - before.log_std).mean(0)
+    torch.testing.assert_close(change, torch.full((N,), 0.5 * math.log(noise)).double(), rtol=0, atol=2e-2)
+    expected = model.decode(with_noise(before, noise).draw(eps)) - decoded
+    model.latent_layer.change(settle(model, before, noise))
+    noisy = model.decode(model.encode(x).draw(eps)) - decoded
+    assert noisy.square().mean().item() == pytest.approx(expected.square().mean().item(), rel=0.03)
+
+
+def test_no_noise_at_all_is_the_mean():
+    posterior = posterior_of()
+    assert torch.equal(with_noise(posterior, 0.0).draw(random(COUNT, N, seed=4)), posterior.mean)
+
+
+def test_a_dimension_that_never_moves_is_settled_to_something_finite():
+    model, posterior = linear(), posterior_of()
+    posterior.mean[:, 2], posterior.log_std[:, 2] = 1.0, -7.9
+    new = settle(model, posterior)
+    assert all(torch.isfinite(part).all() for part in vars(new).values())
 
 
 def test_with_all_gates_closed_nothing_changes():

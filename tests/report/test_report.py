@@ -70,7 +70,7 @@ def test_a_run_leaves_a_whole_report(squares, capsys):
     assert f"{result.dims} of {result.n}" in page
     assert f"{result.heldout.low:.4g} to {result.heldout.high:.4g}" in page
     drawn = specs(page)
-    assert set(drawn) == {"curve-0", "curve-1", "curve-2", "curve-3", "gate-lines", "errors-chart"}
+    assert set(drawn) == {"curve-0", "curve-1", "curve-2", "curve-3", "gate-lines", "scree-chart", "errors-chart"}
     assert (
         sum(line.get("open", False) for line in drawn["gate-lines"]["gates"]) == RunFolder(squares).read_rows()[-1].open
     )

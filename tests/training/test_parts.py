@@ -117,6 +117,19 @@ def test_few_rows_get_a_direct_path(rows, direct):
     assert model.decoder.stem.out_features == model.decoder.second.in_features + values * direct
 
 
+@pytest.mark.parametrize(
+    ("recipe", "n", "direct"), [("fast", 32, False), ("fast", 33, True), ("plain", 33, True), ("paper", 64, False)]
+)
+def test_many_dimensions_of_images_get_a_direct_path_except_in_the_papers_networks(recipe, n, direct):
+    data = from_array(np.random.default_rng(0).integers(0, 256, (60, 16, 16), dtype=np.uint8))
+    measured = moments(data.examples, np.arange(50))
+    model = make_model(resolve(TrainConfig(tau=1.0, n=n, recipe=recipe, width=2), data, measured), data, measured)
+    assert model.network.direct is direct
+    assert model.decoder.stem.out_features == 128 * (1 + direct)
+    assert (model.encoder.direct is not None) is direct
+    assert set(model.heads) == {"head"}
+
+
 def test_a_checkpoint_round_trips_and_any_flipped_byte_is_found(tmp_path):
     state = {"step": 3, "tensor": torch.arange(5.0), "best": (1.5, 2)}
     path = save_checkpoint(tmp_path, 3, state)

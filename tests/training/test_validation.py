@@ -11,7 +11,7 @@ from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
 from narrows.objective import squared_error
 from narrows.runs.certificate import half_width
-from narrows.training.validation import evaluate
+from narrows.training.validation import errors_of_first, evaluate
 
 
 @pytest.fixture
@@ -45,6 +45,19 @@ def test_the_95_percent_interval_covers_the_mean_19_times_of_20(model_and_data):
     looks = (evaluate(model, examples, rng.choice(700, 40, replace=False), seed=s) for s in range(300))
     covered = sum(held.low <= truth <= held.high for held in looks)
     assert 270 <= covered <= 297
+
+
+def test_errors_of_the_first_dimensions_are_those_of_decoding_them_alone(model_and_data):
+    model, examples = model_and_data
+    model.eval()
+    index = np.arange(250)
+    errors = errors_of_first(model, examples, index, seed=3)
+    assert len(errors) == model.n + 1
+    assert errors[-1] == pytest.approx(evaluate(model, examples, index, seed=3).error, rel=1e-6)
+    x = examples.batch(index)
+    with torch.no_grad():
+        nothing = squared_error(x, model.decode(torch.zeros(len(x), model.n)))
+    assert errors[0] == pytest.approx(nothing.double().mean().item(), rel=1e-6)
 
 
 def test_looking_twice_sees_the_same_and_changes_nothing(model_and_data):

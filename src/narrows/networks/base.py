@@ -29,7 +29,7 @@ class NetworkConfig:
     output: Literal["sigmoid", "linear"] = "sigmoid"
     """Last activation: sigmoid for images in [0, 1]; linear, with `Scaling`, for everything else."""
     direct: bool = False
-    """Fully connected networks: whether codes and outputs also have a linear path past the hidden layers."""
+    """Whether a linear path runs past the hidden layers between the data (convolutions: the last map) and the codes."""
 
 
 class Encoder(nn.Module, ABC):

@@ -10,6 +10,9 @@ For 64x64xC and 28x28xC images, with `width` w:
 Images with other sides from 16 to 256 pixels, square or not, get as many stages as it takes to halve both sides down to
 3 or 4 (a side that has arrived is kept), with at most two stages of w channels and 2w after that.
 
+With many latent dimensions, 128 leaky units on each side are too few to pass them on: a leaky unit passes half of the
+line, so a linear code of n dimensions takes 2n of them. With `direct`, 128 linear units stand beside them.
+
 An encoder block is convolution, leaky ReLU (0.02), BatchNorm; a decoder block is BatchNorm, nearest-neighbour
 upsampling by two, convolution, leaky ReLU (decision D8). Images are in channels-last memory throughout.
 """
@@ -28,6 +31,7 @@ from narrows.networks.upsampling import UpsampleConv
 
 LEAK = 0.02
 HIDDEN = 128
+"""Units between the last map and the latent layer."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,10 @@ class ConvEncoder(Encoder):
         )
         self.norms = nn.ModuleList(BatchNorm(c) for c in channels[1:])
         height, width = plan.sizes[-1]
-        self.hidden = nn.Linear(channels[-1] * height * width, HIDDEN)
-        self.head = nn.Linear(HIDDEN, 2 * config.n)
+        features = channels[-1] * height * width
+        self.hidden = nn.Linear(features, HIDDEN)
+        self.direct = nn.Linear(features, HIDDEN) if config.direct else None
+        self.head = nn.Linear(HIDDEN * (1 + config.direct), 2 * config.n)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -105,7 +111,8 @@ class ConvEncoder(Encoder):
         for conv, norm in zip(self.convs, self.norms, strict=True):
             x = norm(F.leaky_relu_(conv(x), LEAK))
         x = x.permute(0, 2, 3, 1).flatten(1)
-        return self.head(F.leaky_relu_(self.hidden(x), LEAK))
+        hidden = F.leaky_relu_(self.hidden(x), LEAK)
+        return self.head(hidden if self.direct is None else torch.cat([hidden, self.direct(x)], 1))
 
 
 class ConvDecoder(Decoder):
@@ -116,8 +123,10 @@ class ConvDecoder(Decoder):
         plan = conv_plan(config.shape)
         channels = [*(c * config.width for c in reversed(plan.channels)), config.shape[0]]
         self.sizes = plan.sizes[::-1]
-        self.stem = nn.Linear(config.n, HIDDEN)
-        self.expand = nn.Linear(HIDDEN, channels[0] * self.sizes[0][0] * self.sizes[0][1])
+        features = channels[0] * self.sizes[0][0] * self.sizes[0][1]
+        self.stem = nn.Linear(config.n, HIDDEN * (1 + config.direct))
+        self.expand = nn.Linear(HIDDEN, features)
+        self.direct = nn.Linear(HIDDEN, features, bias=False) if config.direct else None
         self.norms = nn.ModuleList(BatchNorm(c) for c in channels[:-1])
         last, memory_kept = len(plan.kernels) - 1, keeps_memory()
         self.convs = nn.ModuleList(
@@ -134,7 +143,9 @@ class ConvDecoder(Decoder):
 
     def forward(self, z: Tensor, record: Statistics | None = None, reuse: Statistics | None = None) -> Tensor:
         """Map (batch, n) to (batch, channels, height, width), before the sigmoid."""
-        x = F.leaky_relu_(self.expand(F.leaky_relu_(self.stem(z), LEAK)), LEAK)
+        hidden, direct = self.stem(z).tensor_split([HIDDEN], dim=1)
+        x = self.expand(F.leaky_relu(hidden, LEAK))
+        x = F.leaky_relu_(x if self.direct is None else x + self.direct(direct), LEAK)
         height, width = self.sizes[0]
         x = x.view(x.shape[0], height, width, x.shape[1] // (height * width)).permute(0, 3, 1, 2)
         for i, (norm, conv) in enumerate(zip(self.norms, self.convs, strict=True)):

@@ -85,6 +85,8 @@ class RecipeInputs:
     split_sizes: tuple[int, int]
     """Number of examples in the validation and in the test split."""
     share: Share = all_rows
+    training_examples: HeldOutBatch | None = None
+    """Draws training examples as `held_out` draws validation examples; None for a recipe that needs none."""
 
 
 class Recipe(ABC):

@@ -62,9 +62,15 @@ class ControllerConfig:
     worth: float = 0.03
     """Without a bound, training continues while half as many batches again promise an error smaller by this share."""
     last: float = 0.25
-    """Length of the last phase, as a share of the batches before it."""
-    least_last: int = 1_000
+    """Length of the last phase at most, as a share of the batches before it."""
+    least_last: int = 1_200
     """Lower limit of the setting above, in batches."""
+    falling: float = 2 / 3
+    """Part of that length over which the learning rate falls, at the end of the last phase."""
+    settle_from: int = 100
+    """Batches before the last phase can have settled, so that the learning rate falls at once."""
+    settled_within: float = 0.03
+    """Distance of the error from its target at which it has settled."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -121,6 +127,8 @@ class Controller:
         """The error before gates closed last."""
         self.limit = 0
         """Patience of the present wait, or length of the last phase, in batches."""
+        self.falls_from = 0
+        """Batches of the last phase before the learning rate falls."""
 
     def advance(self) -> None:
         """Count one more batch."""
@@ -141,9 +149,11 @@ class Controller:
         """Take note that every measurement since the last decision should have been this much larger."""
         self.seen = [(since, factor * error) for since, error in self.seen]
 
-    def progress(self) -> float:
-        """Return how much of the last phase is done, from 0 to 1."""
-        return min(1.0, self.since / self.limit) if self.phase == "release" else 0.0
+    def fallen(self) -> float:
+        """Return how much of the learning rate's fall is done, from 0 to 1."""
+        if self.phase != "release":
+            return 0.0
+        return min(1.0, max(0, self.since - self.falls_from) / max(1, self.limit - self.falls_from))
 
     def is_within(self) -> bool:
         """Return whether the error is within its target, and has been measured for long enough to act on it."""
@@ -160,7 +170,7 @@ class Controller:
         if self.phase == "ended":
             return None
         if self.phase == "release":
-            return self._enter("ended", Decision("end", [])) if self.since >= self.limit else None
+            return self._finish()
         if self.phase == "restored":
             return self._release()
         if self._out_of_time():
@@ -201,7 +211,18 @@ class Controller:
         if self.steps is not None:  # an upper limit; a plain VAE under a bound has nothing else that ends it
             rest = max(1, self.steps - self.step)
             self.limit = min(self.limit, rest) if self.config.closes or not self.bounded else rest
+        self.falls_from = round((1 - self.config.falling) * self.limit)
         return self._enter("release", Decision("release", []))
+
+    def _finish(self) -> Decision | None:
+        """End the last phase when its length is over; let the rest of it begin as soon as the error has settled."""
+        if self.since >= self.limit:
+            return self._enter("ended", Decision("end", []))
+        exact = self.steps is not None and not self.config.closes  # as many batches as were asked for
+        may = self.bounded and not exact and self.config.settle_from <= self.since < self.falls_from
+        if may and abs(self.error() - 1) <= self.config.settled_within:
+            self.falls_from, self.limit = self.since, self.since + self.limit - self.falls_from
+        return None
 
     def _enter(self, phase: Phase, decision: Decision) -> Decision:
         # Nothing has been measured yet when the last phase follows a restored model, whose error is known.
@@ -244,7 +265,7 @@ class Controller:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as plain data for a checkpoint."""
-        names = ("phase", "since", "step", "pending", "last_error", "good_error", "limit")
+        names = ("phase", "since", "step", "pending", "last_error", "good_error", "limit", "falls_from")
         return {**{name: getattr(self, name) for name in names}, "seen": list(self.seen)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

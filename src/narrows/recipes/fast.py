@@ -12,7 +12,8 @@ steered so that the error rises to its target, and the learning rate decays.
 
 The last phase begins in the same coordinates: uncorrelated, with variance 1, the most expensive first. While lambda is
 held, the KL term is too weak to settle the latent space's scale. The decoded means do not change, and the KL term
-reaches its minimum over all coordinates in one move.
+reaches its minimum over all coordinates in one move. While lambda sinks, the posterior widens faster than the codes
+shrink, so at the end each dimension is given mean 0 and variance 1 once more, without turning.
 
 In a loop of your own:
 
@@ -41,8 +42,8 @@ from narrows.networks.latent_layer import Coordinates
 from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
 from narrows.recipes.base import HeldOutBatch, Noise, Recipe, RecipeInputs, Share, StepRecord, all_rows
 from narrows.recipes.controller import EFFORTS, Controller, ControllerConfig, Decision
-from narrows.recipes.monitor import Monitor
-from narrows.recipes.rotation import find_directions, joint_costs, pull_back
+from narrows.recipes.monitor import MANY, MOST, Monitor
+from narrows.recipes.rotation import find_directions, joint_costs, pull_back, settle
 from narrows.runs import certificate
 
 MEASURE_EVERY = 16
@@ -52,16 +53,16 @@ DECIDE_EVERY = 10
 CALIBRATE_AFTER = 1.25
 """An error within its target is confirmed on many examples once the run is this much longer than at the last time."""
 CALIBRATIONS = 6
-"""How often it is compared with many examples in the last phase."""
+"""How often it is compared with many examples in a last phase of full length."""
 WINDOW, LAST_WINDOW = 500, 100
 """Window of the averaged weights, in batches, at most; shorter in the last phase, where lambda must see its effect."""
-FALLING = 0.4
-"""Share of the last phase over which the learning rate decays."""
 MOST_MARGIN, MOST_LAST_MARGIN = 0.2, 0.5
 """Largest distance of the target from tau, as a share of tau; the second holds in the last phase, which no longer
 decides about the size."""
-TURNED, TURNED_AT_LAST = 256, 2_048
-"""Held-out examples from which directions and their costs are measured; more for the coordinates of the last phase."""
+TURNED, TURNED_AT_LAST, SETTLED = 256, 2_048, 16_384
+"""Examples that show directions and their costs, the coordinates of the last phase, and the final coordinates."""
+NOISE_STEPS, MOST_NOISE = 4, 1e4
+"""Steps in which the factor of the posterior's variance is found, its largest value, and 1 / its smallest."""
 
 
 class Fast(nn.Module, Recipe):
@@ -78,6 +79,8 @@ class Fast(nn.Module, Recipe):
         aim: Share of tau to aim at, instead of measuring it.
         seed: Seed of the held-out measurements.
         share: With several processes, returns this one's rows of what was drawn for all.
+        training_examples: Draws training examples in the same way, for the coordinates of the last phase; by default
+            they come from `held_out`.
 
     Raises:
         NarrowsError: A tolerance is not a number above 0, or `split_sizes` are not two counts.
@@ -99,9 +102,11 @@ class Fast(nn.Module, Recipe):
         aim: float | None = None,
         seed: int = 0,
         share: Share = all_rows,
+        training_examples: HeldOutBatch | None = None,
     ) -> None:
         super().__init__()
         self.model, self.error, self.held_out = model, error, held_out
+        self.training_examples = training_examples or held_out
         self.constraint = SteeredBound(tolerance)
         model.gates.logits.requires_grad_(False)
         model.gates.open(model.gates.kept())
@@ -134,6 +139,7 @@ class Fast(nn.Module, Recipe):
             inputs.aim,
             inputs.seed,
             inputs.share,
+            inputs.training_examples,
         )
 
     @property
@@ -163,19 +169,19 @@ class Fast(nn.Module, Recipe):
         meets = (term.violation.detach() <= 0).all(1).to(kl.dtype).mean()
         return loss, StepRecord(error.detach()[:, 0].mean(), meets, kl.detach(), loss.detach())
 
-    def target(self) -> Tensor:
+    def target(self, spread: Tensor | None = None) -> Tensor:
         """Return the target of the held-out error, (m,): tau less the margin that the certificate needs.
 
-        The last phase, which leaves nothing below its target, takes one and a half margins.
+        The last phase, which leaves nothing below its target, takes one and a half margins. `spread` is the standard
+        deviation of one example's error, (m,), by default as measured.
         """
         if not self.constraint.bounded:
             return torch.ones_like(self.constraint.tolerance, dtype=torch.float64)
         if self.aim is not None:
             return self.aim * self.constraint.tolerance.double()
-        validation, test = self.split_sizes
-        margin = certificate.margin(self.monitor.spread, validation, test)
+        margin = certificate.margin(self.monitor.spread if spread is None else spread, *self.split_sizes)
         tau = self.constraint.tolerance.double()
-        if self.controller.phase == "release":
+        if self.controller.phase in ("release", "ended"):
             return tau - torch.minimum(1.5 * margin, MOST_LAST_MARGIN * tau)
         return tau - torch.minimum(margin, MOST_MARGIN * tau)
 
@@ -218,24 +224,30 @@ class Fast(nn.Module, Recipe):
 
     @torch.no_grad()
     def act(self, decision: Decision, optimiser: torch.optim.Optimizer) -> None:
-        """Close gates, bring the model from before a closing back, or begin the last phase."""
+        """Close gates, bring the model from before a closing back, begin the last phase, or end it."""
         if decision.action == "close":
             self._turn_to(self.turn, optimiser)
+            self.monitor.forget_costs()
             self.good = {name: tensor.clone() for name, tensor in self.monitor.averaged.state_dict().items()}
             self.model.gates.close(decision.gates)
         elif decision.action == "restore":
             self.model.load_state_dict(self.good)
         elif decision.action == "release":
+            self.model.load_state_dict(self.monitor.averaged.state_dict())
             if self.model.mixable:
                 self._turn_to(self._find_turn(TURNED_AT_LAST)[0], optimiser)
+                self.monitor.forget_costs()
+                self._settle(TURNED_AT_LAST, optimiser)
         else:
+            if self.model.mixable:
+                self._settle(SETTLED, optimiser)
             return
         self.monitor.restart()
         self.fresh = True
 
-    def _calibrate(self) -> None:
+    def _calibrate(self, count: int = MANY) -> None:
         self.calibrated = self.controller.step
-        before, factor = self.target(), self.monitor.calibrate()
+        before, factor = self.target(), self.monitor.calibrate(count)
         self.watched *= factor
         self.controller.correct((factor * before / self.target()).max().item())  # the spread, and so the target, is new
 
@@ -269,13 +281,45 @@ class Fast(nn.Module, Recipe):
         mean, log_std, pulled = (torch.cat(parts) for parts in zip(*seen, strict=True))
         return find_directions(averaged, Posterior(mean, log_std), pulled), x, z
 
+    def _settle(self, count: int, optimiser: torch.optim.Optimizer) -> None:
+        """Bring the error to its target by the posterior's noise, move lambda there, and uncorrelate the codes.
+
+        To second order the noise's part of the error is in proportion to its variance, and at a given lambda the best
+        signal-to-noise ratios of all dimensions have one factor in common. So the variances take one factor.
+        """
+        if self.constraint.bounded:
+            self._calibrate(MOST if self.done else MANY)
+        noise = self._find_noise() if self.constraint.bounded else 1.0
+        averaged, generator = self.monitor.averaged, self.monitor.generator
+        seen = [averaged.encode(self.training_examples(TURNED, generator)) for _ in range(count // TURNED)]
+        mean, log_std = (torch.cat(parts) for parts in zip(*seen, strict=True))
+        self._turn_to(settle(averaged, Posterior(mean, log_std), noise), optimiser)
+
+    def _find_noise(self) -> float:
+        """Return the factor of the posterior's variance at which the held-out error is at its target, and move lambda.
+
+        The factor is 1 where the error misses its target even without noise.
+        """
+        at_mean, noise = self.monitor.error_with(0.0)[0], 1.0
+        for _ in range(NOISE_STEPS):
+            error, spread = self.monitor.error_with(noise)
+            room = self.target(spread) - at_mean
+            if (room <= 0).any():
+                return 1.0
+            noise *= (room / (error - at_mean).clamp(min=1 / MOST_NOISE * room)).min().item()
+        self.constraint.expect(room / self._positions())
+        return min(max(noise, 1 / MOST_NOISE), MOST_NOISE)
+
+    def _positions(self) -> int:
+        """Return how many positions a latent map has: each adds its own noise."""
+        return math.prod(self.model.latent_shape[1:])
+
     def _turn_to(self, new: Coordinates | None, optimiser: torch.optim.Optimizer) -> None:
         """Give the latent space other coordinates, in the model, its average and the optimiser."""
         if new is not None:
             self.model.latent_layer.change(new)
             self.model.latent_layer.change_moments(new, optimiser)
             self.monitor.averaged.latent_layer.change(new)
-            self.monitor.forget_costs()
         self.turn = None
 
     def noise(self, count: int, generator: torch.Generator) -> Noise:
@@ -302,13 +346,12 @@ class Fast(nn.Module, Recipe):
     def _steer(self, optimiser: torch.optim.Optimizer) -> None:
         """Steer lambda towards an error at its target; lower the learning rate over the end of the phase."""
         if self.constraint.bounded and not self.fresh:
-            positions = math.prod(self.model.latent_shape[1:])  # each position of a latent map adds its own noise
-            violation = (self.watched / self.target() - 1) / positions
+            violation = (self.watched / self.target() - 1) / self._positions()
             self.constraint.steer(violation.to(self.constraint.inverse.dtype))
-        falling = max(0.0, 1 - (1 - self.controller.progress()) / FALLING)
+        fallen = self.controller.fallen()
         for group in optimiser.param_groups:
             group.setdefault("initial_lr", group["lr"])
-            group["lr"] = group["initial_lr"] * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * falling)))
+            group["lr"] = group["initial_lr"] * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * fallen)))
 
     @torch.no_grad()
     def restart(self) -> None:

@@ -25,11 +25,12 @@ from narrows._util.processes import mean_over_processes
 from narrows.model.vae import GatedVAE, Posterior, standard_normal
 from narrows.objective import Error, per_example
 from narrows.recipes.base import HeldOutBatch, Share, all_rows
+from narrows.recipes.rotation import with_noise
 
 PANEL = 256
 """Held-out examples in the panel."""
-MANY = 2_048
-"""Held-out examples that the panel is compared with."""
+MANY, MOST = 2_048, 8_192
+"""Held-out examples that the panel is compared with, and at the end of training."""
 PART = 256
 """How many of them pass at a time."""
 MEMORY = 25
@@ -119,17 +120,31 @@ class Monitor:
         return self.panel * self.ratio
 
     @torch.no_grad()
-    def calibrate(self) -> Tensor:
-        """Compare the panel, as last measured, with many more examples; return the factor by which estimates change."""
+    def calibrate(self, count: int = MANY) -> Tensor:
+        """Compare the panel with many more examples, and return the factor by which estimates change."""
+        self.panel = self.error_with(1.0)[0] / self.ratio  # the model may have changed since it was last measured
         total, squares = torch.zeros_like(self.panel), torch.zeros_like(self.panel)
-        for part in range(MANY // PART):
+        for part in range(count // PART):
             x, _, z = self.draw(PART, self._again(1 + part))
             error = self._errors(x, z, self.averaged.gates.hard())
-            total += mean_over_processes(error.mean(0)) * PART / MANY
-            squares += mean_over_processes(error.square().mean(0)) * PART / MANY
+            total += mean_over_processes(error.mean(0)) * PART / count
+            squares += mean_over_processes(error.square().mean(0)) * PART / count
         self.spread = (squares - total.square()).clamp(min=0).sqrt()
         before, self.ratio = self.ratio, total / self.panel.clamp(min=1e-300)
         return self.ratio / before
+
+    @torch.no_grad()
+    def error_with(self, noise: float) -> tuple[Tensor, Tensor]:
+        """Return the error of held-out data if the posterior's variance were `noise` times as large.
+
+        Returns:
+            The mean, (bounds,), and the standard deviation of one example, (bounds,).
+        """
+        x, posterior, z = self.draw(PANEL, self._again(0))
+        eps = (z - posterior.mean) / posterior.log_std.exp()
+        error = self._errors(x, with_noise(posterior, noise).draw(eps), self.averaged.gates.hard()) * self.ratio
+        mean, square = (mean_over_processes(part.mean(0)) for part in (error, error.square()))
+        return mean, (square - mean.square()).clamp(min=0).sqrt()
 
     @torch.no_grad()
     def draw(self, count: int, generator: torch.Generator) -> tuple[Tensor, Posterior, Tensor]:
@@ -147,7 +162,7 @@ class Monitor:
 
     def _again(self, number: int) -> torch.Generator:
         """Return a generator that draws the same examples and noise whenever it is asked for by this number."""
-        return torch.Generator(self.sums.device).manual_seed((self.seed * (1 + MANY // PART) + number) % 2**63)
+        return torch.Generator(self.sums.device).manual_seed((self.seed * 1_000 + number) % 2**63)
 
     def forget_costs(self) -> None:
         """Begin the costs anew, because the gates stand for other directions now."""

@@ -33,6 +33,8 @@ class RecipeTraits:
     """The learning rate when the user gives none."""
     default_steps: int | None = None
     """Batches when the user gives no number; None where the run ends by itself."""
+    papers_networks: bool = False
+    """Whether convolutional networks are the paper's, however many dimensions they have."""
     unused: tuple[str, ...] = ()
     """Settings that mean nothing to it, and are refused."""
 
@@ -46,6 +48,7 @@ RECIPES: dict[str, RecipeTraits] = {
         learns_multiplier=True,
         ends_by_itself=False,
         learning_rate=1e-3,
+        papers_networks=True,
         default_steps=50_000,  # the paper's first experiment
         unused=("effort",),
     ),

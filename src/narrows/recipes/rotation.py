@@ -19,6 +19,7 @@ correlations are dropped. Each coordinate keeps its variance: the log deviations
 that each old coordinate gives to the new one, and shifted so that their mean over the data is right.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -66,6 +67,54 @@ def find_directions(model: GatedVAE, posterior: Posterior, pulled: Tensor) -> Co
     return Coordinates.within(rows, Coordinates(forward, backward, centre, mix, shift))
 
 
+def settle(model: GatedVAE, posterior: Posterior, noise: float = 1.0) -> Coordinates:
+    """Return coordinates in which the codes are uncorrelated and z has mean 0 and variance 1.
+
+    They turn as little as possible. In order of precision, each open dimension loses what the more precise ones before
+    it say about it, as in Gram and Schmidt's method. The posterior keeps its deviations: in the old coordinates a
+    dimension then has a little noise of the more precise ones, which is small beside its own. With few examples the
+    correlations are not well known, so they shrink: (n / examples)^2 is added to the diagonal of their matrix.
+
+    Arguments:
+        model: The model, in evaluation mode.
+        posterior: The posterior of some examples, `(batch, *latent)`.
+        noise: A factor for the posterior's variance.
+    """
+    rows = model.gates.hard().bool()
+    mean, log_std = (_by_dimension(part).double()[rows] for part in posterior)
+    average = mean_over_processes(mean.mean(1))
+    centred = mean - average[:, None]
+    covariance = mean_over_processes(centred @ centred.T / centred.shape[1])
+    variance = noise * mean_over_processes((2 * log_std).exp().mean(1))
+    moves = covariance.diagonal()
+    order = (variance / moves.clamp(min=1e-300)).argsort()
+    unit = torch.where(moves > FLAT * variance, moves, 1.0).sqrt()[order]
+    correlation = covariance[order][:, order] / (unit * unit[:, None])
+    ridge = FLAT + (len(unit) / centred.shape[1]) ** 2
+    lower = torch.linalg.cholesky_ex(correlation + (ridge * torch.ones_like(unit)).diag()).L
+    backward = torch.zeros_like(covariance)
+    backward[order[:, None], order] = unit[:, None] * (lower / lower.diagonal()) / unit
+    forward = torch.linalg.inv_ex(backward).inverse
+
+    scale = ((forward @ covariance) * forward).sum(1).add(variance)
+    scale = torch.where(scale > 0, scale, 1.0).sqrt()
+    shift = _shift(log_std, 0.5 * math.log(noise) - scale.log())
+    centre = average if model.latent_layer.shiftable() else torch.zeros_like(average)
+    unmixed = torch.eye(len(scale), dtype=scale.dtype, device=scale.device)
+    return Coordinates.within(rows, Coordinates(forward / scale[:, None], backward * scale, centre, unmixed, shift))
+
+
+def with_noise(posterior: Posterior, noise: float) -> Posterior:
+    """Return the posterior with this factor on its variance, at the mean log deviation of each dimension."""
+    if noise == 0:
+        return Posterior(posterior.mean, torch.full_like(posterior.mean, -math.inf))
+    log_std = _by_dimension(posterior.log_std)
+    shift = _shift(log_std, torch.full_like(log_std[:, 0], 0.5 * math.log(noise)))
+    raw = _unbounded(log_std) + shift[:, None]
+    shape = posterior.mean.transpose(0, 1).shape
+    return Posterior(posterior.mean, (LOG_STD_BOUND * torch.tanh(raw / LOG_STD_BOUND)).view(shape).transpose(0, 1))
+
+
 def pull_back(model: GatedVAE, z: Tensor, x: Tensor, error: Error, normal: Callable[[Tensor], Tensor]) -> Tensor:
     """Return J'v, the shape of z; `normal` draws v from N(0, 1) in the shape of the reconstructions.
 
@@ -97,6 +146,12 @@ def joint_costs(model: GatedVAE, new: Coordinates, z: Tensor, x: Tensor, error: 
     for gate in reversed(model.gates.kept()):
         y[:, gate] = 0
         yield gate, mean_error(new.undo(y)) - before
+
+
+def _shift(log_std: Tensor, change: Tensor) -> Tensor:
+    """Return what the layer must add, (n,), so that the mean log deviation of each dimension changes by `change`."""
+    level, raw = (mean_over_processes(part.mean(1)) for part in (log_std, _unbounded(log_std)))
+    return _unbounded(level + change) - raw
 
 
 def _unbounded(log_std: Tensor) -> Tensor:

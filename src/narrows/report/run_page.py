@@ -152,7 +152,14 @@ def dimensions(result: Result | None) -> list[Block]:
     shown = result.dimensions[:MOST_DIMENSIONS]
     if len(shown) < len(result.dimensions):
         note += f" Shown are the {len(shown)} of {len(result.dimensions)} with the largest cost; `result.json` has all."
-    blocks: list[Block] = [Text(note), _dimension_table(shown, 0, AT_ONCE)]
+    blocks: list[Block] = []
+    if len(result.errors_of_first) > 1:
+        about = (
+            "The dimensions are ordered like the components of PCA: the curve is the error on test inputs when only "
+            "the first k are decoded and the others are set to 0."
+        )
+        blocks = [Text(about), ChartFigure("scree-chart", charts.scree_chart(result))]
+    blocks += [Text(note), _dimension_table(shown, 0, AT_ONCE)]
     if len(shown) > AT_ONCE:
         blocks.append(Details(f"{len(shown) - AT_ONCE} more", [_dimension_table(shown, AT_ONCE, MOST_DIMENSIONS)]))
     return blocks

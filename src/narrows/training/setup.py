@@ -36,6 +36,8 @@ MOMENT_EXAMPLES = 20_000
 FINGERPRINT_EXAMPLES = 4_096
 FEW_ROWS = 5_000
 """Vectors: with fewer rows, hidden layers learn too little without a linear path past them (decision D17)."""
+MANY_DIMENSIONS = 32
+"""Images: with more dimensions, the hidden layers of 128 units pass too little without such a path (decision D19)."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,10 @@ def make_model(config: TrainConfig, data: Data, measured: Moments, build: Build 
     assert config.n != "auto"
     shape = data.examples.shape
     output = "sigmoid" if data.values == "unit" and (data.is_image or config.error == "cross-entropy") else "linear"
-    direct = config.network == "mlp" and len(shape) == 1 and len(data.examples) < FEW_ROWS
+    if config.network == "mlp":
+        direct = len(shape) == 1 and len(data.examples) < FEW_ROWS
+    else:
+        direct = config.n > MANY_DIMENSIONS and not RECIPES[config.recipe].papers_networks
     network = NetworkConfig(config.network, shape, config.n, config.width, output, direct)  # type: ignore[arg-type]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)

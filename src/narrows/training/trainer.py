@@ -6,6 +6,7 @@ training through a checkpoint equals training in one go, bit for bit.
 
 import math
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -231,16 +232,16 @@ class Trainer:
             relative=config.constraint == "relative",
             estimator=config.estimator,
             share_gates=config.gate_noise == "batch",
-            held_out=self._held_out,
+            held_out=partial(self._draw, splits.validation),
             split_sizes=(len(splits.validation), len(splits.test)),
             share=self._share,
+            training_examples=partial(self._draw, splits.train),
         )
 
-    def _held_out(self, count: int, generator: torch.Generator) -> Tensor:
-        """Draw `count` validation examples for all processes and return this one's."""
-        validation = self.plan.splits.validation
-        drawn = torch.randint(len(validation), (count,), generator=generator, device=generator.device)
-        index: np.ndarray = validation[self._share(drawn.cpu().numpy())]
+    def _draw(self, part: np.ndarray, count: int, generator: torch.Generator) -> Tensor:
+        """Draw `count` examples of a split for all processes and return this one's."""
+        drawn = torch.randint(len(part), (count,), generator=generator, device=generator.device)
+        index: np.ndarray = part[self._share(drawn.cpu().numpy())]
         return self.plan.data.examples.batch(index).to(self.accelerator.device)
 
     def _share(self, rows: Any) -> Any:

@@ -10,7 +10,7 @@ from narrows.inference.inspect import Traversal
 from narrows.report.contents import RunContents
 from narrows.report.figures import charts
 from narrows.runs.folder import RunFolder
-from narrows.runs.records import MetricRow
+from narrows.runs.records import HeldOut, MetricRow, Result
 from narrows.training.config import TrainConfig
 
 
@@ -44,6 +44,25 @@ def test_a_runs_four_charts_have_its_rows_and_tau():
         assert chart.group == "batches"
     assert drawn[0].rules[0].at == 20.0
     assert drawn[2].y.log
+
+
+def result_with(errors: list[float], tau: float | None) -> Result:
+    held = HeldOut(errors[-1], errors[-1], errors[-1], errors[-1], 100)
+    return Result(
+        n=10, dims=len(errors) - 1, kept=list(range(len(errors) - 1)), tau=tau, values=16, variance=None, heldout=held,
+        validation=held, best_error=1.0, best_dims=2, met=True, model="last", model_step=1, steps=1, seconds=1.0,
+        seed=0, versions={}, dimensions=[], errors_of_first=errors,
+    )  # fmt: skip
+
+
+def test_the_scree_plot_has_every_k_and_tau():
+    chart = charts.scree_chart(result_with([50.0, 30.0, 18.0], tau=20.0))
+    assert list(chart.series[0].x) == [0, 1, 2]
+    assert chart.series[0].y == [50.0, 30.0, 18.0]
+    assert chart.series[0].notes[2] == "first 2: error 18"
+    assert [rule.at for rule in chart.rules] == [20.0]
+    assert chart.x.max == 2
+    assert charts.scree_chart(result_with([50.0, 30.0], tau=None)).rules == []
 
 
 def test_gates_that_are_not_sampled_have_no_probabilities_even_before_the_first_closes():

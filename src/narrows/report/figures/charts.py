@@ -153,6 +153,23 @@ def front_chart(results: Sequence[Result], links: Sequence[str | None] = ()) -> 
     )
 
 
+def scree_chart(result: Result) -> Chart:
+    """Return the error of decoding only the first k dimensions, for every k from 0 to all of them."""
+    errors = result.errors_of_first
+    notes = [f"first {k}: error {error:.4g}" for k, error in enumerate(errors)]
+    marks = len(errors) <= 64
+    title = "Error with the first k dimensions"
+    return Chart(
+        title,
+        f"{title}: {'; '.join(notes)}.",
+        Axis("dimensions decoded", 0, len(errors) - 1, whole=True),
+        Axis("error per input", 0, 1.08 * max(*errors, result.tau or 0.0, 1e-12)),
+        series=[Series("", range(len(errors)), errors, marks=marks, notes=notes if marks else ())],
+        rules=[] if result.tau is None else [_tau_rule(result.tau, ORANGE)],
+        height=260,
+    )
+
+
 def cost_chart(runs: Sequence[tuple[int, str, Result]]) -> Chart:
     """Return several runs' costs of removal, largest first. A run's number gives its colour."""
     series = []
