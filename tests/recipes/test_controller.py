@@ -448,6 +448,29 @@ def test_a_fit_that_is_not_in_sight_is_given_up_as_soon_as_it_can_be_judged(fit_
     assert [(t.step, t.action) for t in taken] == [(CONFIG.judge_fit_from, "release")]
 
 
+# A closing that a smaller tau gave up
+
+
+def test_a_closing_that_a_larger_tau_allows_is_kept_without_closing_it_again():
+    world = World({0: 0.1, 1: 0.2, 2: 0.3}, base=0.7)
+    world.open = {1, 2}
+    closing = Controller(ONE_BY_ONE)
+    closing.go_on([0], 0.6)
+    assert actions(play(closing, world, until="close")) == [("close", [1])]
+
+
+def test_a_closing_that_no_tau_allows_is_undone_with_the_error_before_it():
+    world = World({0: 0.1, 1: 0.2}, lasting={0: 5.0})
+    world.open = {1}
+    closing = Controller(ONE_BY_ONE)
+    closing.go_on([0], 0.6)
+    assert closing.limit == 1_000
+    taken = play(closing, world, until="release")
+    assert actions(taken) == [("restore", [0]), ("release", [])]
+    assert closing.good_error == 0.6
+    assert taken[0].since == CONFIG.judge_from
+
+
 # The last phase
 
 

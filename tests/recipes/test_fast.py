@@ -692,6 +692,27 @@ def test_a_run_that_goes_on_from_its_state_is_the_same_run():
         assert torch.equal(fast.monitor.costs(), other.monitor.costs())
 
 
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_run_under_a_larger_tau_goes_on_where_a_closing_was_given_up(undone):
+    """With the gates that closed still closed; and if it fails here too, the model from before it comes back."""
+    tight = make(3.0, controller=Scripted(at_20=Decision("close", [1, 3]), at_60=Decision("restore", [1, 3])))
+    optimiser = make_optimiser(tight)
+    train(tight, optimiser, 59)
+    run_one(tight, optimiser)
+    decision = tight.decide()
+    tight.controller.phase, tight.controller.pending = "restored", decision.gates
+    state = copy.deepcopy(tight.recipe_state())
+    loose = make(9.0, controller=small())
+    loose.model.load_state_dict(tight.model.state_dict())
+    loose.continue_from(state)
+    assert loose.model.gates.kept() == [0, 2, 4]
+    assert (loose.controller.phase, loose.controller.pending) == ("closed", [1, 3])
+    assert same_state(loose.candidate, tight.candidate)
+    if undone:
+        loose.act(Decision("restore", [1, 3]), make_optimiser(loose))
+        assert all(torch.equal(t, tight.good[name]) for name, t in loose.model.state_dict().items())
+
+
 def test_a_closing_before_a_checkpoint_is_undone_after_it():
     script = {"at_20": Decision("close", [1, 3]), "at_40": Decision("restore", [1, 3])}
     fast = make(controller=Scripted(**script))

@@ -91,8 +91,13 @@ class Decision(NamedTuple):
 
     @property
     def settles(self) -> bool:
-        """Whether the size is found and the last phase begins."""
+        """Whether the last phase begins."""
         return self.action == "release"
+
+    @property
+    def finds(self) -> bool:
+        """Whether the size is found now: the next smaller one has failed, or there is none to try."""
+        return self.action in ("restore", "release")
 
 
 class Controller:
@@ -181,6 +186,18 @@ class Controller:
             return self._give_up()
         return None
 
+    def go_on(self, gates: list[int], good_error: float) -> None:
+        """Begin with a closing that another run, under a smaller tau, has just given up.
+
+        Arguments:
+            gates: The gates that closed.
+            good_error: The error before they did, as a share of the present target.
+        """
+        self.phase, self.pending, self.good_error, self.limit = "closed", gates, good_error, self._patience()
+
+    def _patience(self) -> int:
+        return round(self.config.patience * max(self.config.least_patience, self.step))
+
     def _next(self, removal: Removal) -> Decision | None:
         """Close the next gates: the error is within its target, so the last closing has paid off."""
         if not self.config.closes:
@@ -197,7 +214,7 @@ class Controller:
         if not gates:
             return self._release()
         self.pending, self.good_error = gates, self.error()
-        self.limit = round(self.config.patience * max(self.config.least_patience, self.step))
+        self.limit = self._patience()
         return self._enter("closed", Decision("close", gates))
 
     def _give_up(self) -> Decision:

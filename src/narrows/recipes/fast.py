@@ -359,8 +359,13 @@ class Fast(nn.Module, Recipe):
         self.monitor.restart()
 
     def continue_from(self, state: dict[str, Any]) -> None:
-        """Take over another run's average and costs, and decide anew."""
+        """Take over another run's average; where it had given up a closing, wait on for that under the present tau."""
         self.monitor.load_state_dict(state["monitor"])
+        before = state["controller"]
+        if before["phase"] == "restored":
+            self.good = state["good"]
+            share = (state["target"] / self.target().cpu()).max().item()
+            self.controller.go_on(before["pending"], share * before["good_error"])
 
     def recipe_state(self) -> dict[str, Any]:
         """Return what is not in `state_dict`: the average, the controller, the model from before the last closing."""
@@ -368,6 +373,7 @@ class Fast(nn.Module, Recipe):
             "monitor": self.monitor.state_dict(),
             "controller": self.controller.state_dict(),
             "good": self.good,
+            "target": self.target().cpu(),
             "calibrated": self.calibrated,
             "watched": self.watched,
             "fresh": self.fresh,

@@ -30,7 +30,7 @@ SIZE = 0.2
 POLYNOMIAL = (3.4445, -4.7750, 2.0315)
 """a, b, c: chosen by Jordan et al. so that small singular values grow fastest; five steps end between 0.7 and 1.2."""
 STEPS = 5
-DECAY = 0.5
+DECAY = 0.1
 """Per batch, orthogonalised weights shrink by this times the learning rate."""
 LARGEST = 128
 """Smaller side of the largest matrix that is orthogonalised; larger ones would take longer than the rest of a batch."""

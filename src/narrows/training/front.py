@@ -1,8 +1,9 @@
 """The front: how many dimensions each tau needs, from one run.
 
-The smallest tau comes first. When its size is found, the state is kept; a last phase makes that tau's model, and then
-training continues from the kept state under the next, larger tau, with the gates that are left. So the number of
-dimensions can only fall from one tau to the next, and each level begins with a network that is nearly trained.
+The smallest tau comes first. When its size is found, because closing more gates has failed, the state is kept. The
+model from before that closing has its last phase and becomes this tau's model. Then training continues from the kept
+state under the next, larger tau, which may well allow what has just failed. So the number of dimensions can only fall
+from one tau to the next, and no batch of the search is lost.
 
 Each tau is an ordinary run in a folder of its own (OUT/tau-3, OUT/tau-4, ...); front.json lists them.
 """

@@ -132,8 +132,8 @@ class FolderSink(Sink):
         self.saved_step = step
 
     def write_settled(self, state: State) -> None:
-        """Write settled.ckpt, if the next tau of a front needs it."""
-        if self.keep_settled:
+        """Write settled.ckpt, once, if the next tau of a front needs it."""
+        if self.keep_settled and not self.files.settled.exists():
             write_state(self.files.settled, state())
 
     def write_model(self, model: VAE, about: dict[str, Any]) -> None:

@@ -171,7 +171,7 @@ class Trainer:
         gates = " ".join(map(str, decision.gates))
         count = len(self.recipe.candidate.gates.kept())
         row = DecisionRow(self.step, decision.action, count, self.recipe.decided_at(), gates)
-        if decision.settles:
+        if decision.finds:
             self.sink.write_settled(self.state_dict)
         self.recipe.act(decision, self.optimiser)
         self.sink.write_decision(row)
