@@ -6,7 +6,7 @@ it first. Here they take turns: first the smallest number of gates, then the sma
     fit      all gates are open and lambda is held             until the error is within its target
     close    the cheapest gates close and the error jumps      wait until it recovers; then close the next
     restore  the error will not recover within the patience    bring back the model from before the closing; release
-    release  nothing more closes                               lambda sinks, KL takes the slack, the rate decays
+    release  nothing more closes; KL takes the slack           until the error is at its target; then the rate falls
     end
 
 The error here is the held-out error of the averaged weights as a share of its target (the largest share, if there are

@@ -10,10 +10,11 @@ space takes the coordinates in which removing a dimension costs least (rotation.
 directions. Where the error does not recover, the model from before the closing comes back. In the last phase lambda is
 steered so that the error rises to its target, and the learning rate decays.
 
-The last phase begins in the same coordinates: uncorrelated, with variance 1, the most expensive first. While lambda is
-held, the KL term is too weak to settle the latent space's scale. The decoded means do not change, and the KL term
-reaches its minimum over all coordinates in one move. While lambda sinks, the posterior widens faster than the codes
-shrink, so at the end each dimension is given mean 0 and variance 1 once more, without turning.
+While lambda is held, the KL term is too weak to settle the latent space's scale. So the last phase begins in the same
+coordinates, uncorrelated, with variance 1, the most expensive first, and with as much noise in the posterior as the
+slack allows: the KL term reaches its minimum over coordinates and noise in one move, and no decoded mean changes.
+Steering then has little left to do. At the end the codes, which training has moved a little, are made uncorrelated once
+more, and the noise brings the error exactly to its target.
 
 In a loop of your own:
 
