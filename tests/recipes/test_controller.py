@@ -25,6 +25,7 @@ CONFIG = ControllerConfig(
     worth=0.02,
     last=0.3,
     least_last=1_000,
+    reserved=0.3,
     falling=0.4,
     settle_from=150,
     settled_within=0.03,

@@ -34,7 +34,7 @@ Removal = Callable[[], Iterable[tuple[int, float]] | None]
 of the target; None while costs are unknown."""
 
 
-EFFORTS: dict[Effort, float] = {"quick": 0.25, "normal": 1.0, "thorough": 4.0}
+EFFORTS: dict[Effort, float] = {"quick": 0.2, "normal": 0.75, "thorough": 3.0}
 """The patience of each effort that a user can choose."""
 
 
@@ -44,7 +44,7 @@ class ControllerConfig:
 
     pause: int = 50
     """Batches between a decision and the next."""
-    patience: float = 1.0
+    patience: float = 0.75
     """How long a closing may take to pay off, as a share of the batches so far."""
     least_patience: int = 2_000
     """Lower limit of that, in batches at a patience of 1."""
@@ -61,10 +61,12 @@ class ControllerConfig:
     """Batches before the first fit can be judged hopeless, or without a bound, before it can have settled."""
     worth: float = 0.03
     """Without a bound, training continues while half as many batches again promise an error smaller by this share."""
-    last: float = 0.25
+    last: float = 0.1
     """Length of the last phase at most, as a share of the batches before it."""
     least_last: int = 1_200
     """Lower limit of the setting above, in batches."""
+    reserved: float = 0.25
+    """Where the number of batches is given: what is kept for the last phase, as a share of those before it."""
     falling: float = 2 / 3
     """Part of that length over which the learning rate falls, at the end of the last phase."""
     settle_from: int = 100
@@ -249,7 +251,7 @@ class Controller:
 
     def _out_of_time(self) -> bool:
         """Return whether the last phase must begin now so that the run ends after `steps` batches."""
-        return self.steps is not None and self.step >= self.steps / (1 + self.config.last)
+        return self.steps is not None and self.step >= self.steps / (1 + self.config.reserved)
 
     def _hopeless(self) -> bool:
         """Return whether even the forecast at the end of the patience misses the target."""

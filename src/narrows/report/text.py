@@ -119,7 +119,7 @@ def is_cut_off(run: RunContents) -> bool:
     if not (run.recipe.closes_gates and run.recipe.ends_by_itself) or steps == "auto":
         return False
     release = next((decision for decision in run.decisions if decision.action == "release"), None)
-    return release is None or release.step >= steps / (1 + ControllerConfig.last)
+    return release is None or release.step >= steps / (1 + ControllerConfig.reserved)
 
 
 def front_table(folder: FrontFolder) -> str:
