@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from narrows.data import Data, split
+from narrows.data import Data, Examples, split
 from narrows.data.examples import in_batches
 from narrows.data.named import mnist
 from narrows.model.storage import load_model
@@ -59,18 +59,18 @@ def run(config: TrainConfig, data: Any, reached: Sequence[int] = ()) -> Row:
     with tempfile.TemporaryDirectory() as temporary:
         outcome = train(config, Path(temporary) / "run", data)
         assert outcome.data is not None
-        correlation = largest_correlation(outcome.folder, outcome.data)
+        correlation = largest_correlation(outcome.folder, outcome.data.examples, split(outcome.data).test)
         return {**summary(outcome.result, outcome.folder, reached), "correlation": f"{correlation:.3g}"}
 
 
-def largest_correlation(folder: RunFolder, data: Data) -> float:
-    """Return the largest correlation between two dimensions of a run's model, over the codes of the test split."""
+def largest_correlation(folder: RunFolder, examples: Examples, index: np.ndarray) -> float:
+    """Return the largest correlation between two dimensions of a run's model, over the codes of these examples."""
     model = load_model(folder.model)
     if model.n < 2:
         return 0.0
-    codes = np.empty((len(split(data).test), model.n))
+    codes = np.empty((len(index), model.n))
     with torch.no_grad():
-        for here, x in in_batches(data.examples, split(data).test, 250):
+        for here, x in in_batches(examples, index, 250):
             codes[here] = model.encode(x).mean.numpy()
     return float(np.abs(np.corrcoef(codes.T) - np.eye(model.n)).max())
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from common import Table, read_mnist, summary
+from common import Table, largest_correlation, read_mnist, summary
 
 from narrows._util.allocator import keep_memory
 from narrows.data import Data, split
@@ -75,6 +75,9 @@ def main() -> None:
         table.run(lambda a=answer, f=folder: summary(a, f), model=name)  # type: ignore[misc]
         gaps = " ".join(f"{d.mean:+.2f}/{d.std:.2f}" for d in answer.dimensions)
         print(f"{name}: aggregate posterior, mean/std of each dimension: {gaps}")
+        for part in ("train", "test"):
+            found = largest_correlation(folder, data.examples, getattr(split(data), part))
+            print(f"{name}: largest correlation between two dimensions, {part} split: {found:.3f}")
     x = data.examples.batch(split(data).test[:40])
     names = {"narrowed": narrow, f"plain VAE with {result.dims} dimensions": plain}
     draw({name: load_model(folder.model) for name, folder in names.items()}, x)

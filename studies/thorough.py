@@ -1,4 +1,4 @@
-"""What more patience finds: normal and thorough effort on MNIST and dSprites, at bounds where waiting pays.
+"""What patience finds: quick, normal and thorough effort on MNIST and dSprites, at bounds where waiting pays.
 
 python studies/thorough.py mnist FOLDER      tau = 10, 17.07 and 30 from n = 32, three seeds
 python studies/thorough.py dsprites          tau = 9.48 (the paper's) and 20 from n = 10, seed 0
@@ -21,7 +21,7 @@ from narrows.training.start import train
 TAUS = {"mnist": (10.0, 17.07, 30.0), "dsprites": (20.0, 9.48)}
 SEEDS = {"mnist": (0, 1, 2), "dsprites": (0,)}
 N = {"mnist": 32, "dsprites": 10}
-EFFORTS: tuple[Effort, ...] = ("normal", "thorough")
+EFFORTS: tuple[Effort, ...] = ("quick", "normal", "thorough")
 
 
 def run(name: str, data: Data, tau: float, effort: Effort, seed: int) -> Row:
