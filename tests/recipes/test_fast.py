@@ -621,6 +621,16 @@ def test_the_posteriors_noise_takes_the_slack_at_once_and_lambda_follows(toleran
         assert 0.5 < fast.constraint.multiplier().item() < 5, "near 1 / 2, since the noise makes most of the error"
 
 
+@pytest.mark.parametrize("steps", [50, 57])
+def test_a_run_of_any_given_length_ends_with_its_last_batch(steps):
+    """So that its codes are settled, also where decisions are not due."""
+    fast = make(controller=Controller(ControllerConfig(), steps=steps))
+    decisions = train(fast, make_optimiser(fast), steps)
+    assert decisions[-1].action == "end"
+    assert fast.controller.step == steps
+    assert fast.done
+
+
 def test_without_slack_noise_and_lambda_stay():
     fast = make(1e-3)
     before = fast.monitor.error_with(1.0)[0]

@@ -197,6 +197,7 @@ def test_a_dimension_that_never_moves_is_settled_to_something_finite():
 def test_with_all_gates_closed_nothing_changes():
     model, posterior = linear(), posterior_of()
     model.gates.close(range(N))
+    assert torch.equal(settle(model, posterior, 2.0).forward, torch.eye(N).double())
     new = find_directions(model, posterior, exact_pull(model.decoder.weight.detach()))
     z = random(5, N)
     assert torch.equal(new.apply(z), z)

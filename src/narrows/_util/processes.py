@@ -12,7 +12,12 @@ def mean_over_processes(value: Tensor) -> Tensor:
         return value
     total = value.clone()
     torch.distributed.all_reduce(total)
-    return total / torch.distributed.get_world_size()
+    return total / process_count()
+
+
+def process_count() -> int:
+    """Return the number of training processes."""
+    return torch.distributed.get_world_size() if _several() else 1
 
 
 def leave_group() -> None:

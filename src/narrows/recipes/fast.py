@@ -208,9 +208,9 @@ class Fast(nn.Module, Recipe):
             self._steer(optimiser)
 
     def decide(self) -> Decision | None:
-        """Ask the controller what to do, every few batches."""
+        """Ask the controller what to do, every few batches, and after the last of a given number."""
         controller = self.controller
-        if controller.step % DECIDE_EVERY:
+        if controller.step % DECIDE_EVERY and controller.step != controller.steps:
             return None
         if self._calibration_due():
             self._calibrate()
@@ -275,7 +275,7 @@ class Fast(nn.Module, Recipe):
         """Return the averaged model's directions, and the last of the examples that showed them, with their z."""
         monitor, averaged = self.monitor, self.monitor.averaged
         seen: list[tuple[Tensor, ...]] = []
-        for _ in range(count // TURNED):
+        for _ in range(max(1, count // (TURNED * self._positions()))):
             x, posterior, z = monitor.draw(TURNED, monitor.generator)
             draw = partial(monitor.normal, count=TURNED, generator=monitor.generator)
             seen.append((*posterior, pull_back(averaged, z, x, self.error, draw)))
@@ -292,7 +292,8 @@ class Fast(nn.Module, Recipe):
             self._calibrate(MOST if self.done else MANY)
         noise = self._find_noise() if self.constraint.bounded else 1.0
         averaged, generator = self.monitor.averaged, self.monitor.generator
-        seen = [averaged.encode(self.training_examples(TURNED, generator)) for _ in range(count // TURNED)]
+        parts = max(1, count // (TURNED * self._positions()))  # every position of a latent map is an example
+        seen = [averaged.encode(self.training_examples(TURNED, generator)) for _ in range(parts)]
         mean, log_std = (torch.cat(parts) for parts in zip(*seen, strict=True))
         self._turn_to(settle(averaged, Posterior(mean, log_std), noise), optimiser)
 
@@ -307,9 +308,10 @@ class Fast(nn.Module, Recipe):
             room = self.target(spread) - at_mean
             if (room <= 0).any():
                 return 1.0
-            noise *= (room / (error - at_mean).clamp(min=1 / MOST_NOISE * room)).min().item()
+            factor = (room / (error - at_mean).clamp(min=1 / MOST_NOISE * room)).min().item()
+            noise = min(max(factor * noise, 1 / MOST_NOISE), MOST_NOISE)
         self.constraint.expect(room / self._positions())
-        return min(max(noise, 1 / MOST_NOISE), MOST_NOISE)
+        return noise
 
     def _positions(self) -> int:
         """Return how many positions a latent map has: each adds its own noise."""

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from narrows._util.processes import mean_over_processes
+from narrows._util.processes import mean_over_processes, process_count
 from narrows.model.vae import LOG_STD_BOUND, GatedVAE, Posterior
 from narrows.networks.latent_layer import Coordinates
 from narrows.objective import Error, per_example
@@ -90,7 +90,7 @@ def settle(model: GatedVAE, posterior: Posterior, noise: float = 1.0) -> Coordin
     order = (variance / moves.clamp(min=1e-300)).argsort()
     unit = torch.where(moves > FLAT * variance, moves, 1.0).sqrt()[order]
     correlation = covariance[order][:, order] / (unit * unit[:, None])
-    ridge = FLAT + (len(unit) / centred.shape[1]) ** 2
+    ridge = FLAT + (len(unit) / (centred.shape[1] * process_count())) ** 2
     lower = torch.linalg.cholesky_ex(correlation + (ridge * torch.ones_like(unit)).diag()).L
     backward = torch.zeros_like(covariance)
     backward[order[:, None], order] = unit[:, None] * (lower / lower.diagonal()) / unit
