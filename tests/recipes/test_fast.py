@@ -584,7 +584,8 @@ def test_the_last_phase_begins_in_new_coordinates_that_decode_the_same_at_a_lowe
     train(fast, optimiser, 19, dtype=torch.float64)
     run_one(fast, optimiser, dtype=torch.float64)
     with torch.no_grad():
-        before, codes = fast.candidate.reconstruct(x), fast.candidate.encode(x)
+        fast.monitor.restart()  # the average and the model are one
+        before, codes = model.reconstruct(x), model.encode(x)
         decision = fast.decide()
         assert decision.action == "release"
         fast.act(decision, optimiser)
@@ -619,6 +620,23 @@ def test_the_posteriors_noise_takes_the_slack_at_once_and_lambda_follows(toleran
         error, spread = fast.monitor.error_with(1.0)
         torch.testing.assert_close(error, fast.target(spread), rtol=near, atol=0)
         assert 0.5 < fast.constraint.multiplier().item() < 5, "near 1 / 2, since the noise makes most of the error"
+
+
+def test_the_last_phase_goes_on_from_the_better_of_trained_and_averaged_weights():
+    for better in ("averaged", "trained"):
+        fast = make(controller=Scripted())
+        optimiser = make_optimiser(fast, 1e-2)
+        train(fast, optimiser, 200)
+        fast.monitor.restart()
+        worse = fast.model if better == "averaged" else fast.candidate
+        x = examples(50)
+        with torch.no_grad():
+            good = (fast.candidate if better == "averaged" else fast.model).eval().reconstruct(x)
+            worse.decoder.last.bias.add_(3.0)
+        fast.act(Decision("release", []), optimiser)
+        with torch.no_grad():
+            torch.testing.assert_close(fast.model.eval().reconstruct(x), good, rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(fast.candidate.reconstruct(x), good, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("steps", [50, 57])

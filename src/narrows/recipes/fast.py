@@ -234,7 +234,7 @@ class Fast(nn.Module, Recipe):
         elif decision.action == "restore":
             self.model.load_state_dict(self.good)
         elif decision.action == "release":
-            self.model.load_state_dict(self.monitor.averaged.state_dict())
+            self._take_better()
             if self.model.mixable:
                 self._turn_to(self._find_turn(TURNED_AT_LAST)[0], optimiser)
                 self.monitor.forget_costs()
@@ -281,6 +281,15 @@ class Fast(nn.Module, Recipe):
             seen.append((*posterior, pull_back(averaged, z, x, self.error, draw)))
         mean, log_std, pulled = (torch.cat(parts) for parts in zip(*seen, strict=True))
         return find_directions(averaged, Posterior(mean, log_std), pulled), x, z
+
+    def _take_better(self) -> None:
+        """Go on from the averaged weights, or from the trained ones where these are ahead, as in a run cut short."""
+        averaged = {name: tensor.clone() for name, tensor in self.monitor.averaged.state_dict().items()}
+        of_averaged = self.monitor.error_with(1.0)[0]
+        self.monitor.restart()
+        if ((of_averaged - self.monitor.error_with(1.0)[0]) / self.target()).max() <= 0:
+            self.model.load_state_dict(averaged)
+            self.monitor.restart()
 
     def _settle(self, count: int, optimiser: torch.optim.Optimizer) -> None:
         """Bring the error to its target by the posterior's noise, move lambda there, and uncorrelate the codes.
