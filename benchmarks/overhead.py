@@ -57,6 +57,7 @@ def main() -> None:
     keep_memory()
     timed(Fast, "_directions", "directions: proposing them, and the joint cost of closing 1, 2, ... of them")
     timed(Fast, "_turn_to", "directions: changing coordinates")
+    timed(Fast, "_settle", "directions: settling the codes twice, with the panel's comparisons in it")
     timed(Monitor, "measure", "measuring the panel")
     timed(Monitor, "calibrate", "comparing the panel with 2,048 examples")
     timed(Monitor, "follow", "averaging weights")
