@@ -544,6 +544,13 @@ def test_a_limit_is_kept_and_leaves_time_for_the_last_phase(seed):
     assert release.step + 0.4 * length <= taken[-1].step <= release.step + length
 
 
+def test_out_of_time_a_closing_that_has_paid_off_is_kept():
+    closing = Controller(ONE_BY_ONE, steps=1_300)
+    for error, action in ((0.9, "release"), (1.1, "restore")):
+        closing.phase, closing.step, closing.since, closing.seen = "closed", 1_000, 60, [(40, error), (60, error)]
+        assert closing.decide(World({0: 0.1}).removal).action == action
+
+
 def test_out_of_time_the_closing_in_question_is_undone_before_lambda_is_let_go():
     world = World({0: 0.1, 1: 0.2})
     closing = Controller(ONE_BY_ONE, steps=1_300)

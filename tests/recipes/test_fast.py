@@ -569,11 +569,11 @@ def test_the_last_phase_begins_in_new_coordinates_that_decode_the_same_at_a_lowe
     """Centred where they were not, and the KL term of badly scaled codes falls at once; closed gates are left alone."""
     used = []
 
-    def held_out(count, generator):
+    def training(count, generator):
         used.append(examples(count, generator).double())
         return used[-1]
 
-    fast = make(dtype=torch.float64, held_out=held_out, controller=Scripted(at_20=Decision("release", [])))
+    fast = make(dtype=torch.float64, training_examples=training, controller=Scripted(at_20=Decision("release", [])))
     optimiser = make_optimiser(fast, 1e-9)
     model, x = fast.model, examples(200).double()
     with torch.no_grad():  # latents of many sizes, far from 0
@@ -649,6 +649,42 @@ def test_a_run_of_any_given_length_ends_with_its_last_batch(steps):
     assert fast.done
 
 
+def quartic(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """An error that grows with the square of the noise's variance."""
+    return ((x - y) ** 4).sum(1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_noise_is_found_for_errors_that_are_not_linear_in_its_variance(seed):
+    fast = make(100.0, error=quartic, seed=seed, controller=Scripted(at_400=Decision("release", [])))
+    optimiser = make_optimiser(fast, 1e-2)
+    train(fast, optimiser, 600)
+    fast.controller.phase = "ended"
+    fast._calibrate()
+    noise = fast._find_noise()
+    assert 0.9 <= fast._share_of_target(noise) <= 1.031
+
+
+def test_an_error_of_nothing_leaves_everything_finite():
+    """A user's error may be 0 for every example, and then no ratio is known."""
+    fast = make(error=lambda x, y: (squared_error(x, y) - 1e9).clamp(min=0), controller=Scripted())
+    optimiser = make_optimiser(fast)
+    for _ in range(3):
+        fast._calibrate()
+        train(fast, optimiser, 20)
+    fast.act(Decision("release", []), optimiser)
+    assert torch.isfinite(fast.monitor.ratio).all()
+    assert all(torch.isfinite(p).all() for p in fast.model.parameters())
+
+
+def test_codes_that_are_not_finite_are_said_to_have_diverged():
+    fast = make()
+    with torch.no_grad():
+        fast.candidate.encoder.head.weight.fill_(math.nan)
+    with pytest.raises(NarrowsError, match="training diverged; start again with a lower learning rate"):
+        list(fast._directions())
+
+
 def test_without_slack_noise_and_lambda_stay():
     fast = make(1e-3)
     before = fast.monitor.error_with(1.0)[0]
@@ -664,9 +700,10 @@ def test_the_final_codes_are_uncorrelated_over_training_examples():
         used.append(examples(count, generator) * torch.tensor([1.0, 1, 1, 1, 1, 3]))
         return used[-1]
 
-    fast = make(training_examples=training, controller=Scripted())
+    fast = make(training_examples=training, controller=Scripted(at_300=Decision("release", [])))
     optimiser = make_optimiser(fast, 1e-2)
-    train(fast, optimiser, 300)
+    train(fast, optimiser, 500)
+    used.clear()
     fast.controller.phase = "ended"
     fast.act(Decision("end", []), optimiser)
     x = torch.cat(used)

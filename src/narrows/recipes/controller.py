@@ -98,7 +98,7 @@ class Decision(NamedTuple):
 
     @property
     def finds(self) -> bool:
-        """Whether the size is found now: the next smaller one has failed, or there is none to try."""
+        """Whether the size is found now: a smaller one has failed, or there is no time or nothing left to try."""
         return self.action in ("restore", "release")
 
 
@@ -181,7 +181,7 @@ class Controller:
         if self.phase == "restored":
             return self._release()
         if self._out_of_time():
-            return self._give_up()
+            return self._release() if self.is_within() else self._give_up()
         if self.is_within():
             return self._next(removal)
         if self._settled() if not self.bounded else self._hopeless():

@@ -27,6 +27,7 @@ In a loop of your own:
     smaller = fast.candidate.narrow()
 """
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -64,6 +65,10 @@ TURNED, TURNED_AT_LAST, SETTLED = 256, 2_048, 16_384
 """Examples that show directions and their costs, the coordinates of the last phase, and the final coordinates."""
 NOISE_STEPS, MOST_NOISE = 4, 1e4
 """Steps in which the factor of the posterior's variance is found, its largest value, and 1 / its smallest."""
+HALVINGS, NEAR = 10, 0.03
+"""Steps where those do not come within the second of the target."""
+MOST_RISE = 1.5
+"""How far the error may rise above its target, as a factor, when codes are settled."""
 
 
 class Fast(nn.Module, Recipe):
@@ -292,10 +297,11 @@ class Fast(nn.Module, Recipe):
             self.monitor.restart()
 
     def _settle(self, count: int, optimiser: torch.optim.Optimizer) -> None:
-        """Bring the error to its target by the posterior's noise, move lambda there, and uncorrelate the codes.
+        """Bring the error to its target by the posterior's noise, with lambda, and uncorrelate the codes.
 
         To second order the noise's part of the error is in proportion to its variance, and at a given lambda the best
-        signal-to-noise ratios of all dimensions have one factor in common. So the variances take one factor.
+        signal-to-noise ratios of all dimensions have one factor in common. So the variances take one factor. Where the
+        final error rises far beyond its target all the same, as in a model that is hardly trained, nothing changes.
         """
         if self.constraint.bounded:
             self._calibrate(MOST if self.done else MANY)
@@ -304,23 +310,40 @@ class Fast(nn.Module, Recipe):
         parts = max(1, count // (TURNED * self._positions()))  # every position of a latent map is an example
         seen = [averaged.encode(self.training_examples(TURNED, generator)) for _ in range(parts)]
         mean, log_std = (torch.cat(parts) for parts in zip(*seen, strict=True))
+        before, states = self._share_of_target(1.0), [copy.deepcopy(m.state_dict()) for m in (self.model, averaged)]
         self._turn_to(settle(averaged, Posterior(mean, log_std), noise), optimiser)
+        if self.done and self._share_of_target(1.0) > MOST_RISE * max(1.0, before):
+            self.model.load_state_dict(states[0])
+            averaged.load_state_dict(states[1])
+
+    def _share_of_target(self, noise: float) -> float:
+        """Return the error with this factor on the posterior's variance, as a share of its target."""
+        error, spread = self.monitor.error_with(noise)
+        return (error / self.target(spread)).max().item()
 
     def _find_noise(self) -> float:
         """Return the factor of the posterior's variance at which the held-out error is at its target, and move lambda.
 
-        The factor is 1 where the error misses its target even without noise.
+        A few steps assume that the error is linear in the variance. Where it is not, the factor is found by halving, in
+        its logarithm, the interval in which the error crosses its target. The factor is 1 where the error misses its
+        target even without noise.
         """
         at_mean, noise = self.monitor.error_with(0.0)[0], 1.0
+        if self._share_of_target(0.0) >= 1:
+            return 1.0
         for _ in range(NOISE_STEPS):
             error, spread = self.monitor.error_with(noise)
-            room = self.target(spread) - at_mean
-            if (room <= 0).any():
-                return 1.0
+            room = (self.target(spread) - at_mean).clamp(min=0.1 * at_mean)
             factor = (room / (error - at_mean).clamp(min=1 / MOST_NOISE * room)).min().item()
             noise = min(max(factor * noise, 1 / MOST_NOISE), MOST_NOISE)
         self.constraint.expect(room / self._positions())
-        return noise
+        if abs(self._share_of_target(noise) - 1) <= NEAR or noise == MOST_NOISE:
+            return noise
+        low, high = 1 / MOST_NOISE, MOST_NOISE
+        for _ in range(HALVINGS):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self._share_of_target(middle) <= 1 else (low, middle)
+        return low
 
     def _positions(self) -> int:
         """Return how many positions a latent map has: each adds its own noise."""

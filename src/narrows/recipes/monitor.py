@@ -130,7 +130,8 @@ class Monitor:
             total += mean_over_processes(error.mean(0)) * PART / count
             squares += mean_over_processes(error.square().mean(0)) * PART / count
         self.spread = (squares - total.square()).clamp(min=0).sqrt()
-        before, self.ratio = self.ratio, total / self.panel.clamp(min=1e-300)
+        known = (self.panel > 0) & (total > 0)  # an error of 0 says nothing about the ratio
+        before, self.ratio = self.ratio, torch.where(known, total / self.panel.clamp(min=1e-300), 1.0)
         return self.ratio / before
 
     @torch.no_grad()

@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from narrows._util.errors import NarrowsError
 from narrows._util.processes import mean_over_processes, process_count
 from narrows.model.vae import LOG_STD_BOUND, GatedVAE, Posterior
 from narrows.networks.latent_layer import Coordinates
@@ -52,6 +53,8 @@ def find_directions(model: GatedVAE, posterior: Posterior, pulled: Tensor) -> Co
     covariance = mean_over_processes(centred @ centred.T / centred.shape[1]) + average.diag()
     curvature = mean_over_processes(pulled @ pulled.T / len(posterior.mean))
 
+    if not (torch.isfinite(covariance).all() and torch.isfinite(curvature).all()):
+        raise NarrowsError("the codes are not finite: training diverged; start again with a lower learning rate")
     values, vectors = torch.linalg.eigh(covariance)
     scale = values.clamp(min=FLAT * values.amax().item() if len(values) else 0.0).sqrt()
     root, inverse = (vectors * scale) @ vectors.T, (vectors / scale) @ vectors.T
@@ -72,8 +75,9 @@ def settle(model: GatedVAE, posterior: Posterior, noise: float = 1.0) -> Coordin
 
     They turn as little as possible. In order of precision, each open dimension loses what the more precise ones before
     it say about it, as in Gram and Schmidt's method. The posterior keeps its deviations: in the old coordinates a
-    dimension then has a little noise of the more precise ones, which is small beside its own. With few examples the
-    correlations are not well known, so they shrink: (n / examples)^2 is added to the diagonal of their matrix.
+    dimension then has some noise of the more precise ones, which is small beside its own while correlations are. With
+    few examples the correlations are not well known, so they shrink: (n / examples)^2 is added to the diagonal of their
+    matrix. Where the stem cannot subtract a constant (`LatentLayer.shiftable`), the means stay where they are.
 
     Arguments:
         model: The model, in evaluation mode.

@@ -5,7 +5,7 @@ import dataclasses
 from narrows.report.contents import RunContents
 from narrows.report.figures.gate_lines import gate_lines, lines_by_count, lines_by_gate, open_counts
 from narrows.runs.folder import RunFolder
-from narrows.runs.records import DecisionRow, MetricRow
+from narrows.runs.records import DecisionRow, HeldOut, MetricRow, Result
 from narrows.training.config import TrainConfig
 
 DECISIONS = [
@@ -53,6 +53,24 @@ def test_a_run_that_began_with_fewer_gates_has_only_those(tmp_path):
     lines = gate_lines(run)
     assert [(line.name, line.spans) for line in lines] == [("gate 1", [(0, 100)]), ("gate 2", [(0, 60)])]
     assert gate_lines(dataclasses.replace(run, rows=[])) == []
+
+
+def test_a_run_that_goes_on_with_a_closing_has_the_gates_that_were_open_and_the_one_that_reopened(tmp_path):
+    """As a front's later runs: no cost is known at first, and the first decision may undo what another run closed."""
+    folder = RunFolder(tmp_path)
+    folder.append_costs(50, [float("nan")] * 6)
+    for decision in (DecisionRow(200, "restore", 2, 1.4, "2"), DecisionRow(210, "release", 3, 0.9, "")):
+        folder.append_decision(decision)
+    held = HeldOut(1.0, 1.0, 1.0, 1.0, 100)
+    result = Result(
+        n=6, dims=3, kept=[0, 1, 2], tau=2.0, values=16, variance=None, heldout=held, validation=held, best_error=1.0,
+        best_dims=3, met=True, model="smallest that met tau", model_step=900, steps=900, seconds=1.0, seed=0,
+        versions={}, dimensions=[], errors_of_first=[],
+    )  # fmt: skip
+    run = RunContents(folder, TrainConfig(n=6), [row(50, 2), row(900, 3)], folder.read_decisions(), result=result)
+    lines = {line.name: line.spans for line in gate_lines(run)}
+    assert lines == {"gate 0": [(0, 900)], "gate 1": [(0, 900)], "gate 2": [(200, 900)]}
+    assert open_counts(run.decisions, 6, 900) == ([0, 200, 210, 900], [2, 3, 3, 3])
 
 
 def test_the_papers_recipe_has_lines_by_count_even_while_all_gates_are_open(tmp_path):

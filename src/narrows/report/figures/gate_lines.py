@@ -27,7 +27,7 @@ def gate_lines(run: RunContents) -> list[GateLine]:
 
 def open_counts(decisions: Sequence[DecisionRow], n: int, end: int) -> tuple[list[int], list[int]]:
     """Return the batches at which gates closed or reopened, and how many were open from then on."""
-    at, count = [0], [n]
+    at, count = [0], [decisions[0].open if decisions else n]  # a front's later runs begin with fewer
     for decision in decisions:
         change = {"close": -1, "restore": 1}.get(decision.action, 0) * len(decision.gates.split())
         at.append(decision.step)
@@ -79,5 +79,6 @@ def _open_at_start(run: RunContents) -> Iterable[int]:
     for decision in run.decisions:
         for gate in map(int, decision.gates.split()):
             first.setdefault(gate, decision.action)
-    measured = {gate for gate, cost in enumerate(run.folder.read_first_costs()) if cost is not None}
-    return {gate for gate in measured if first.get(gate) != "restore"} | {g for g in first if first[g] == "close"}
+    known = {gate for gate, cost in enumerate(run.folder.read_first_costs()) if cost is not None}
+    known |= set(run.result.kept) if run.result else set()  # costs are unknown at first where a closing goes on
+    return {gate for gate in known if first.get(gate) != "restore"} | {g for g in first if first[g] == "close"}
