@@ -333,7 +333,8 @@ class Fast(nn.Module, Recipe):
             return 1.0
         for _ in range(NOISE_STEPS):
             error, spread = self.monitor.error_with(noise)
-            room = (self.target(spread) - at_mean).clamp(min=0.1 * at_mean)
+            room = self.target(spread) - at_mean
+            room = torch.where(room > 0, room, 0.01 * at_mean)  # less noise, smaller spread, higher target
             factor = (room / (error - at_mean).clamp(min=1 / MOST_NOISE * room)).min().item()
             noise = min(max(factor * noise, 1 / MOST_NOISE), MOST_NOISE)
         self.constraint.expect(room / self._positions())
