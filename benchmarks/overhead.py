@@ -17,6 +17,7 @@ from narrows._util.allocator import keep_memory
 from narrows.data.named import mnist
 from narrows.recipes.fast import Fast
 from narrows.recipes.monitor import Monitor
+from narrows.recipes.turning import Turning
 from narrows.training.config import TrainConfig
 from narrows.training.selection import Selection
 from narrows.training.start import train
@@ -55,8 +56,8 @@ def main() -> None:
     if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
         sys.exit("usage: python benchmarks/overhead.py FOLDER (with MNIST's four .gz files)")
     keep_memory()
-    timed(Fast, "_directions", "directions: proposing them, and the joint cost of closing 1, 2, ... of them")
-    timed(Fast, "_turn_to", "directions: changing coordinates")
+    timed(Turning, "costs", "directions: proposing them, and the joint cost of closing 1, 2, ... of them")
+    timed(Turning, "apply", "directions: changing coordinates")
     timed(Fast, "_settle", "directions: settling the codes twice, with the panel's comparisons in it")
     timed(Monitor, "measure", "measuring the panel")
     timed(Monitor, "calibrate", "comparing the panel with 2,048 examples")

@@ -26,15 +26,14 @@ from narrows.recipes.fast import (
     MEASURE_EVERY,
     MOST_LAST_MARGIN,
     MOST_MARGIN,
-    SETTLED,
-    TURNED,
-    TURNED_AT_LAST,
     WINDOW,
     Fast,
     Plain,
 )
+from narrows.recipes.last_phase import SETTLED, TURNED_AT_LAST
 from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.rotation import joint_costs
+from narrows.recipes.turning import TURNED
 
 N = 5
 MLP = NetworkConfig("mlp", (6,), N, width=2, output="linear")
@@ -319,8 +318,8 @@ def test_the_joint_cost_of_directions_is_its_largest_share_of_any_target():
     again.set_state(fast.monitor.generator.get_state())
     assert fast.decide() is not None
     x, _, z = fast.monitor.draw(TURNED, again)
-    assert fast.turn is not None
-    costs = joint_costs(fast.monitor.averaged, fast.turn, z, x, two_errors)
+    assert fast.turning.found is not None
+    costs = joint_costs(fast.monitor.averaged, fast.turning.found, z, x, two_errors)
     expected = [(gate, (cost / fast.target()).max().item()) for gate, cost in costs]
     assert fast.controller.joint == expected
     assert sorted(gate for gate, _ in expected) == list(range(N))
@@ -395,7 +394,7 @@ def test_before_gates_close_the_latent_space_takes_other_coordinates_and_decodes
         trained, averaged = fast.model.reconstruct(x), fast.candidate.reconstruct(x)
         codes = fast.model.encode(x).mean
         decision = fast.decide()
-        turn = fast.turn
+        turn = fast.turning.found
         fast.act(decision, optimiser)
         assert not torch.allclose(fast.model.encode(x).mean, codes, atol=0.1)
         torch.testing.assert_close(fast.model.encode(x).mean, turn.apply(codes), rtol=1e-10, atol=1e-10)
@@ -406,7 +405,7 @@ def test_before_gates_close_the_latent_space_takes_other_coordinates_and_decodes
         before = copy.deepcopy(fast.model)
         before.load_state_dict(fast.good)
         torch.testing.assert_close(before.reconstruct(x), averaged, rtol=1e-10, atol=1e-10)
-    assert fast.turn is None
+    assert fast.turning.found is None
 
 
 def test_after_a_turn_costs_of_single_dimensions_are_unknown():
@@ -661,8 +660,8 @@ def test_the_noise_is_found_for_errors_that_are_not_linear_in_its_variance(seed)
     train(fast, optimiser, 600)
     fast.controller.phase = "ended"
     fast._calibrate()
-    noise = fast._find_noise()
-    assert 0.9 <= fast._share_of_target(noise) <= 1.031
+    noise = fast.last_phase.find_noise()
+    assert 0.9 <= fast.last_phase.share_of_target(noise) <= 1.031
 
 
 def test_an_error_of_nothing_leaves_everything_finite():
@@ -682,7 +681,7 @@ def test_codes_that_are_not_finite_are_said_to_have_diverged():
     with torch.no_grad():
         fast.candidate.encoder.head.weight.fill_(math.nan)
     with pytest.raises(NarrowsError, match="training diverged; start again with a lower learning rate"):
-        list(fast._directions())
+        list(fast.turning.costs())
 
 
 def test_without_slack_noise_and_lambda_stay():

@@ -28,8 +28,8 @@ from narrows.objective import Error
 from narrows.recipes.controller import Decision
 from narrows.recipes.registry import RECIPES, Effort
 
-HeldOutBatch = Callable[[int, torch.Generator], Tensor]
-"""Draws that many examples at random from the validation split, with this generator; each process gets its part."""
+Draw = Callable[[int, torch.Generator], Tensor]
+"""Draws that many examples of a split at random, with this generator; each process gets its part."""
 Share = Callable[[Any], Any]
 """Returns this process's rows of a tensor or array that was drawn for all processes."""
 
@@ -81,11 +81,11 @@ class RecipeInputs:
     estimator: Estimator
     share_gates: bool
     """Whether a batch shares one draw of the gates."""
-    held_out: HeldOutBatch
+    held_out: Draw
     split_sizes: tuple[int, int]
     """Number of examples in the validation and in the test split."""
     share: Share = all_rows
-    training_examples: HeldOutBatch | None = None
+    training_examples: Draw | None = None
     """Draws training examples as `held_out` draws validation examples; None for a recipe that needs none."""
 
 

@@ -7,14 +7,8 @@ One step trains with hard gates, so no effort goes into the gates' noise and no 
 After each step `update` lets the averaged weights follow and measures them, every few batches, on held-out examples
 (monitor.py); `decide` asks the controller what to do (controller.py), and `act` does it. Before gates close, the latent
 space takes the coordinates in which removing a dimension costs least (rotation.py), so what closes are its cheapest
-directions. Where the error does not recover, the model from before the closing comes back. In the last phase lambda is
-steered so that the error rises to its target, and the learning rate decays.
-
-While lambda is held, the KL term is too weak to settle the latent space's scale. So the last phase begins in the same
-coordinates, uncorrelated, with variance 1, the most expensive first, and with as much noise in the posterior as the
-slack allows: the KL term reaches its minimum over coordinates and noise in one move, and no decoded mean changes.
-Steering then has little left to do. At the end the codes, which training has moved a little, are made uncorrelated once
-more, and the noise brings the error exactly to its target.
+directions. Where the error does not recover, the model from before the closing comes back. In the last phase
+(last_phase.py) lambda is steered so that the error rises to its target, and the learning rate falls.
 
 In a loop of your own:
 
@@ -27,10 +21,8 @@ In a loop of your own:
     smaller = fast.candidate.narrow()
 """
 
-import copy
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -39,13 +31,13 @@ from torch import Tensor, nn
 
 from narrows._util.errors import NarrowsError
 from narrows.constraint import SteeredBound
-from narrows.model.vae import GatedVAE, Posterior
-from narrows.networks.latent_layer import Coordinates
+from narrows.model.vae import GatedVAE
 from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
-from narrows.recipes.base import HeldOutBatch, Noise, Recipe, RecipeInputs, Share, StepRecord, all_rows
+from narrows.recipes.base import Draw, Noise, Recipe, RecipeInputs, Share, StepRecord, all_rows
 from narrows.recipes.controller import EFFORTS, Controller, ControllerConfig, Decision
+from narrows.recipes.last_phase import TURNED_AT_LAST, LastPhase, lower_rate
 from narrows.recipes.monitor import MANY, MOST, Monitor
-from narrows.recipes.rotation import find_directions, joint_costs, pull_back, settle
+from narrows.recipes.turning import Turning
 from narrows.runs import certificate
 
 MEASURE_EVERY = 16
@@ -61,14 +53,6 @@ WINDOW, LAST_WINDOW = 500, 100
 MOST_MARGIN, MOST_LAST_MARGIN = 0.2, 0.5
 """Largest distance of the target from tau, as a share of tau; the second holds in the last phase, which no longer
 decides about the size."""
-TURNED, TURNED_AT_LAST, SETTLED = 256, 2_048, 16_384
-"""Examples that show directions and their costs, the coordinates of the last phase, and the final coordinates."""
-NOISE_STEPS, MOST_NOISE = 4, 1e4
-"""Steps in which the factor of the posterior's variance is found, its largest value, and 1 / its smallest."""
-HALVINGS, NEAR = 10, 0.03
-"""Steps where those do not come within the second of the target."""
-MOST_RISE = 1.5
-"""How far the error may rise above its target, as a factor, when codes are settled."""
 
 
 class Fast(nn.Module, Recipe):
@@ -101,29 +85,28 @@ class Fast(nn.Module, Recipe):
         self,
         model: GatedVAE,
         tolerance: float | Sequence[float] | None,
-        held_out: HeldOutBatch,
+        held_out: Draw,
         split_sizes: tuple[int, int],
         error: Error = squared_error,
         controller: Controller | None = None,
         aim: float | None = None,
         seed: int = 0,
         share: Share = all_rows,
-        training_examples: HeldOutBatch | None = None,
+        training_examples: Draw | None = None,
     ) -> None:
         super().__init__()
         self.model, self.error, self.held_out = model, error, held_out
-        self.training_examples = training_examples or held_out
         self.constraint = SteeredBound(tolerance)
         model.gates.logits.requires_grad_(False)
         model.gates.open(model.gates.kept())
         self.controller = controller or Controller(ControllerConfig())
         self.controller.bounded = self.constraint.bounded
         self.monitor = Monitor(model, error, len(self.constraint.tolerance), held_out, seed, share)
+        self.turning = Turning(self.monitor)
+        self.last_phase = LastPhase(self.turning, self.constraint, self.target, training_examples or held_out)
         self.split_sizes, self.aim, self.share = _check_sizes(split_sizes), aim, share
         self.good: dict[str, Tensor] = {}
         """State of the averaged model before gates closed last, within its target."""
-        self.turn: Coordinates | None = None
-        """Coordinates in which the gates of the decision at hand are directions."""
         self.calibrated = 0
         """The batch after which the panel was last compared with many examples."""
         self.watched = torch.full_like(self.constraint.tolerance, math.inf, dtype=torch.float64)
@@ -210,7 +193,9 @@ class Fast(nn.Module, Recipe):
             self.watched = error if self.fresh else torch.lerp(self.watched, error, 0.3)
             self.fresh = False
         if releasing:
-            self._steer(optimiser)
+            if not self.fresh:
+                self.last_phase.steer(self.watched)
+            lower_rate(optimiser, controller.fallen())
 
     def decide(self) -> Decision | None:
         """Ask the controller what to do, every few batches, and after the last of a given number."""
@@ -232,21 +217,21 @@ class Fast(nn.Module, Recipe):
     def act(self, decision: Decision, optimiser: torch.optim.Optimizer) -> None:
         """Close gates, bring the model from before a closing back, begin the last phase, or end it."""
         if decision.action == "close":
-            self._turn_to(self.turn, optimiser)
+            self.turning.apply(self.turning.found, optimiser)
             self.monitor.forget_costs()
             self.good = {name: tensor.clone() for name, tensor in self.monitor.averaged.state_dict().items()}
             self.model.gates.close(decision.gates)
         elif decision.action == "restore":
             self.model.load_state_dict(self.good)
         elif decision.action == "release":
-            self._take_better()
-            if self.model.mixable:
-                self._turn_to(self._find_turn(TURNED_AT_LAST)[0], optimiser)
+            self.last_phase.take_better()
+            if self.turning.possible:
+                self.turning.apply(self.turning.find(TURNED_AT_LAST)[0], optimiser)
                 self.monitor.forget_costs()
-                self._settle(TURNED_AT_LAST, optimiser)
+                self._settle(optimiser)
         else:
-            if self.model.mixable:
-                self._settle(SETTLED, optimiser)
+            if self.turning.possible:
+                self._settle(optimiser)
             return
         self.monitor.restart()
         self.fresh = True
@@ -257,106 +242,24 @@ class Fast(nn.Module, Recipe):
         self.watched *= factor
         self.controller.correct((factor * before / self.target()).max().item())  # the spread, and so the target, is new
 
+    def _settle(self, optimiser: torch.optim.Optimizer) -> None:
+        if self.constraint.bounded:
+            self._calibrate(MOST if self.done else MANY)
+        self.last_phase.settle(optimiser, final=self.done)
+
     def _removal(self) -> Iterator[tuple[int, float]] | None:
         """Return what closing costs: by directions, or by single dimensions where the networks cannot be turned."""
-        self.turn = None
-        if self.model.mixable:
-            return self._directions()
+        self.turning.found = None
+        if self.turning.possible:
+            return ((gate, (cost / self.target()).max().item()) for gate, cost in self.turning.costs())
         costs = (self.monitor.costs() / self.target()).amax(1)[self.model.gates.kept()]
         return self._dimensions(costs) if torch.isfinite(costs).all() else None
-
-    def _directions(self) -> Iterator[tuple[int, float]]:
-        self.turn, x, z = self._find_turn(TURNED)
-        for gate, cost in joint_costs(self.monitor.averaged, self.turn, z, x, self.error):
-            yield gate, (cost / self.target()).max().item()
 
     def _dimensions(self, costs: Tensor) -> Iterator[tuple[int, float]]:
         order = costs.argsort()
         total = costs.clamp(min=0)[order].cumsum(0)
         kept = self.model.gates.kept()
         return ((kept[place], cost) for place, cost in zip(order.tolist(), total.tolist(), strict=True))
-
-    def _find_turn(self, count: int) -> tuple[Coordinates, Tensor, Tensor]:
-        """Return the averaged model's directions, and the last of the examples that showed them, with their z."""
-        monitor, averaged = self.monitor, self.monitor.averaged
-        seen: list[tuple[Tensor, ...]] = []
-        for _ in range(max(1, count // (TURNED * self._positions()))):
-            x, posterior, z = monitor.draw(TURNED, monitor.generator)
-            draw = partial(monitor.normal, count=TURNED, generator=monitor.generator)
-            seen.append((*posterior, pull_back(averaged, z, x, self.error, draw)))
-        mean, log_std, pulled = (torch.cat(parts) for parts in zip(*seen, strict=True))
-        return find_directions(averaged, Posterior(mean, log_std), pulled), x, z
-
-    def _take_better(self) -> None:
-        """Go on from the averaged weights, or from the trained ones where these are ahead, as in a run cut short."""
-        averaged = {name: tensor.clone() for name, tensor in self.monitor.averaged.state_dict().items()}
-        of_averaged = self.monitor.error_with(1.0)[0]
-        self.monitor.restart()
-        if ((of_averaged - self.monitor.error_with(1.0)[0]) / self.target()).max() <= 0:
-            self.model.load_state_dict(averaged)
-            self.monitor.restart()
-
-    def _settle(self, count: int, optimiser: torch.optim.Optimizer) -> None:
-        """Bring the error to its target by the posterior's noise, with lambda, and uncorrelate the codes.
-
-        To second order the noise's part of the error is in proportion to its variance, and at a given lambda the best
-        signal-to-noise ratios of all dimensions have one factor in common. So the variances take one factor. Where the
-        final error rises far beyond its target all the same, as in a model that is hardly trained, nothing changes.
-        """
-        if self.constraint.bounded:
-            self._calibrate(MOST if self.done else MANY)
-        noise = self._find_noise() if self.constraint.bounded else 1.0
-        averaged, generator = self.monitor.averaged, self.monitor.generator
-        parts = max(1, count // (TURNED * self._positions()))  # every position of a latent map is an example
-        seen = [averaged.encode(self.training_examples(TURNED, generator)) for _ in range(parts)]
-        mean, log_std = (torch.cat(parts) for parts in zip(*seen, strict=True))
-        before, states = self._share_of_target(1.0), [copy.deepcopy(m.state_dict()) for m in (self.model, averaged)]
-        self._turn_to(settle(averaged, Posterior(mean, log_std), noise), optimiser)
-        if self.done and self._share_of_target(1.0) > MOST_RISE * max(1.0, before):
-            self.model.load_state_dict(states[0])
-            averaged.load_state_dict(states[1])
-
-    def _share_of_target(self, noise: float) -> float:
-        """Return the error with this factor on the posterior's variance, as a share of its target."""
-        error, spread = self.monitor.error_with(noise)
-        return (error / self.target(spread)).max().item()
-
-    def _find_noise(self) -> float:
-        """Return the factor of the posterior's variance at which the held-out error is at its target, and move lambda.
-
-        A few steps assume that the error is linear in the variance. Where it is not, the factor is found by halving, in
-        its logarithm, the interval in which the error crosses its target. The factor is 1 where the error misses its
-        target even without noise.
-        """
-        at_mean, noise = self.monitor.error_with(0.0)[0], 1.0
-        if self._share_of_target(0.0) >= 1:
-            return 1.0
-        for _ in range(NOISE_STEPS):
-            error, spread = self.monitor.error_with(noise)
-            room = self.target(spread) - at_mean
-            room = torch.where(room > 0, room, 0.01 * at_mean)  # less noise, smaller spread, higher target
-            factor = (room / (error - at_mean).clamp(min=1 / MOST_NOISE * room)).min().item()
-            noise = min(max(factor * noise, 1 / MOST_NOISE), MOST_NOISE)
-        self.constraint.expect(room / self._positions())
-        if abs(self._share_of_target(noise) - 1) <= NEAR or noise == MOST_NOISE:
-            return noise
-        low, high = 1 / MOST_NOISE, MOST_NOISE
-        for _ in range(HALVINGS):
-            middle = math.sqrt(low * high)
-            low, high = (middle, high) if self._share_of_target(middle) <= 1 else (low, middle)
-        return low
-
-    def _positions(self) -> int:
-        """Return how many positions a latent map has: each adds its own noise."""
-        return math.prod(self.model.latent_shape[1:])
-
-    def _turn_to(self, new: Coordinates | None, optimiser: torch.optim.Optimizer) -> None:
-        """Give the latent space other coordinates, in the model, its average and the optimiser."""
-        if new is not None:
-            self.model.latent_layer.change(new)
-            self.model.latent_layer.change_moments(new, optimiser)
-            self.monitor.averaged.latent_layer.change(new)
-        self.turn = None
 
     def noise(self, count: int, generator: torch.Generator) -> Noise:
         """Draw one step's noise for z, this process's rows of `count`; hard gates need none."""
@@ -378,16 +281,6 @@ class Fast(nn.Module, Recipe):
         costs = self.monitor.costs()[:, 0]
         known = torch.isfinite(costs) & (self.candidate.gates.hard() > 0)
         return torch.where(known, costs, torch.nan).tolist()
-
-    def _steer(self, optimiser: torch.optim.Optimizer) -> None:
-        """Steer lambda towards an error at its target; lower the learning rate over the end of the phase."""
-        if self.constraint.bounded and not self.fresh:
-            violation = (self.watched / self.target() - 1) / self._positions()
-            self.constraint.steer(violation.to(self.constraint.inverse.dtype))
-        fallen = self.controller.fallen()
-        for group in optimiser.param_groups:
-            group.setdefault("initial_lr", group["lr"])
-            group["lr"] = group["initial_lr"] * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * fallen)))
 
     @torch.no_grad()
     def restart(self) -> None:

@@ -24,7 +24,7 @@ from torch import Tensor
 from narrows._util.processes import mean_over_processes
 from narrows.model.vae import GatedVAE, Posterior, standard_normal
 from narrows.objective import Error, per_example
-from narrows.recipes.base import HeldOutBatch, Share, all_rows
+from narrows.recipes.base import Draw, Share, all_rows
 from narrows.recipes.rotation import with_noise
 
 PANEL = 256
@@ -58,7 +58,7 @@ class Monitor:
         model: GatedVAE,
         error: Error,
         bounds: int,
-        held_out: HeldOutBatch,
+        held_out: Draw,
         seed: int = 0,
         share: Share = all_rows,
     ) -> None:
