@@ -16,7 +16,7 @@ from PIL import Image
 from narrows._util.allocator import keep_memory
 from narrows.data import Data, from_array, split
 from narrows.recipes.registry import Effort
-from narrows.runs.certificate import is_kept, measure
+from narrows.runs.certificate import Terms, measure
 from narrows.training.config import TrainConfig
 
 SHARES = {0.85: 64, 0.7: 64, 0.9: 128}
@@ -41,7 +41,7 @@ def components(data: Data, share: float) -> Row:
     parts = np.square((test - mean) @ vectors[:, ::-1])  # (images, components)
     errors = parts.sum(1, keepdims=True) - parts.cumsum(1)
     within = errors.mean(0) <= tau
-    certified = [is_kept(measure(errors[:, k], errors[:, k]), tau) for k in range(256)]
+    certified = [Terms().is_kept(measure(errors[:, k], errors[:, k], Terms()), tau) for k in range(256)]
     return {"pca": int(within.argmax()) + 1, "pca_certified": certified.index(True) + 1}
 
 

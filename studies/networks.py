@@ -20,9 +20,10 @@ from narrows.model.vae import GatedVAE, gated_vae
 from narrows.networks import Decoder, NetworkConfig, Scaling
 from narrows.recipes.fast import Fast
 from narrows.runs import certificate
+from narrows.runs.certificate import Terms
 from narrows.training.config import TrainConfig
 from narrows.training.setup import moments
-from narrows.training.validation import evaluate
+from narrows.training.validation import per_input
 
 
 class Residual(nn.Module):
@@ -114,10 +115,10 @@ def train_in_loop(kind: str, n: int, tau: float, data: Data, seed: int = 0) -> R
         optimiser.zero_grad()
         fast.after_step(optimiser)
     smaller = fast.monitor.averaged.narrow().eval()
-    held = evaluate(smaller, data.examples, splits.test)
+    held = certificate.measure(*per_input(smaller, data.examples, splits.test), Terms())
     return {
         "dims": smaller.n,
-        "met": certificate.is_kept(held, tau),
+        "met": Terms().is_kept(held, tau),
         "error": f"{held.error:.5g}",
         "upper": f"{held.high:.5g}",
         "batches": fast.controller.step,

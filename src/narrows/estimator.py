@@ -37,7 +37,7 @@ from narrows.inference.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fi
 from narrows.model.vae import VAE, standard_normal
 from narrows.networks import build
 from narrows.recipes.registry import RECIPES, RecipeName
-from narrows.runs.certificate import LEVEL
+from narrows.runs.certificate import CONFIDENCE, FEWEST, with_bound
 from narrows.runs.records import MetricRow, Result
 from narrows.training.config import LARGEST, SMALLEST, TrainConfig
 from narrows.training.listeners import Listener, RunStart
@@ -64,6 +64,8 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         The promise: the share of the data's variance to keep, as for `PCA(0.9)`.
     tau : float, optional
         The promise as a number, instead of `explained`: the squared error of one example, summed over features.
+    confidence : float, default 0.95
+        How certain the certificate is; it is approximate, because values have no limit (docs/certificate.md).
     recipe : "fast" or "paper"
         How dimensions are closed (docs/recipe.md).
     max_steps : int, optional
@@ -112,6 +114,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         *,
         explained: float = 0.9,
         tau: float | None = None,
+        confidence: float = CONFIDENCE,
         recipe: RecipeName = "fast",
         max_steps: int | None = None,
         batch_size: int = 64,
@@ -125,6 +128,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.n_components = n_components
         self.explained = explained
         self.tau = tau
+        self.confidence = confidence
         self.recipe = recipe
         self.max_steps = max_steps
         self.batch_size = batch_size
@@ -214,10 +218,12 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _warn(self, result: Result) -> None:
         """Warn where the answer is not what the user asked for."""
+        few = f"{result.heldout.count} of the rows are for the test, and it takes {FEWEST}; "
         if not result.met:
             text = (
-                f"the promise is not certified on held-out rows: error {result.heldout.error:.4g}, {LEVEL} up to "
-                f"{result.heldout.high:.4g}, tau {result.tau:.4g}; use more data, a looser promise, or more max_steps"
+                f"the promise is not certified on held-out rows: error "
+                f"{with_bound(result.heldout, result.certificate)}, tau {result.tau:.4g}; "
+                f"{few if result.heldout.count < FEWEST else ''}use more data, a looser promise, or more max_steps"
             )
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
         elif result.dims == 0:
@@ -312,6 +318,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 data="X",
                 tau=None if self.tau is None else 1.0,
                 explained=self.explained if self.tau is None else None,
+                confidence=self.confidence,
                 n="auto" if self.n_components is None else self.n_components,
                 steps="auto" if self.max_steps is None else self.max_steps,
                 batch=self.batch_size,

@@ -47,7 +47,7 @@ def test_the_result_says_what_the_model_is(finished, images):
     result = json.loads(folder.result.read_text())
     for key in ("n", "dims", "kept", "tau", "heldout", "met", "steps", "seconds", "seed", "versions"):
         assert key in result
-    assert set(result["heldout"]) == {"error", "low", "high", "error_at_mean", "count"}
+    assert set(result["heldout"]) == {"error", "high", "error_at_mean", "count", "spread"}
     assert result["heldout"]["count"] == 30
     model = load_model(folder.model)
     assert model.n == result["dims"] == len(result["kept"])
@@ -56,11 +56,11 @@ def test_the_result_says_what_the_model_is(finished, images):
     assert f"report: {folder.report}" in stdout
     # The certificate can be repeated from the files alone: the same split, the saved model.
     from narrows.data import load, split
-    from narrows.training.validation import evaluate
+    from narrows.training.validation import per_input
 
     data = load(images)
-    again = evaluate(model, data.examples, split(data, 0).test, seed=2)
-    assert again.error == pytest.approx(result["heldout"]["error"], rel=1e-5)
+    again, _ = per_input(model, data.examples, split(data, 0).test, seed=2)
+    assert again.mean() == pytest.approx(result["heldout"]["error"], rel=1e-5)
 
 
 def test_show_repeats_the_answer(finished):
@@ -97,7 +97,7 @@ def test_tau_that_cannot_be_reached_is_said_plainly_and_the_last_model_saved(ima
 
 
 def test_a_constant_set_trains_and_meets_tau(tmp_path):
-    np.save(tmp_path / "flat.npy", np.full((200, 6), 0.25, np.float32))
+    np.save(tmp_path / "flat.npy", np.full((300, 6), 0.25, np.float32))
     settings = ["--tau", "0.1", "--steps", "400", *SMALL]
     assert main(["train", str(tmp_path / "flat.npy"), "--out", str(tmp_path / "r"), *settings]) == 0
     assert RunFolder(tmp_path / "r").read_result().met
@@ -127,7 +127,7 @@ def test_version_and_help(capsys):
     assert main(["train", "--help"]) == 0
     text = capsys.readouterr().out
     for option in (
-        "tau", "tau-per-value", "explained", "as-good-as", "error", "effort", "n", "steps", "batch", "width",
+        "tau", "tau-per-value", "explained", "as-good-as", "error", "effort", "certificate", "confidence", "n", "steps", "batch", "width",
         "recipe", "estimator", "seed", "out", "threads", "device", "config",
     ):  # fmt: skip
         assert f"--{option}" in text
@@ -244,6 +244,17 @@ BAD_INPUT = {
     "batch zero": (lambda t: ["--batch", "0"], "--batch must be at least 1"),
     "learning rate": (lambda t: ["--learning-rate", "0"], "--learning-rate must be a number above 0"),
     "aim": (lambda t: ["--aim", "1.5"], "--aim must be above 0 and at most 1"),
+    "confidence in percent": (lambda t: ["--confidence", "95"], "--confidence must be above 0 and below 1"),
+    "full confidence": (lambda t: ["--confidence", "1"], "--confidence must be above 0 and below 1"),
+    "confidence nan": (lambda t: ["--confidence", "nan"], "--confidence must be above 0 and below 1"),
+    "exact without a limit": (
+        lambda t: [save(t / "x.npy", GOOD), "--certificate", "exact"],
+        "--certificate exact needs errors with a limit",
+    ),
+    "exact with too few rows": (
+        lambda t: [save(t / "x.npy", np.zeros((200, 8, 8), np.uint8)), "--certificate", "exact"],
+        "--certificate exact cannot be had: with 20 test inputs, whose errors can be as large as 64",
+    ),
     "seed": (lambda t: ["--seed", "-1"], "--seed must be between 0"),
     "tau too small": (lambda t: ["--tau", "1e-50"], "--tau must be a number above 0"),
     "too large a model": (lambda t: [save(t / "x.npy", GOOD), "--n", "99999999999"], "does not fit into memory"),

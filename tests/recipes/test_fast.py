@@ -19,9 +19,11 @@ from narrows.objective import absolute_error, kl_elements, squared_error
 from narrows.recipes.base import Noise, RecipeInputs, all_rows
 from narrows.recipes.controller import EFFORTS, Controller, ControllerConfig, Decision
 from narrows.recipes.fast import (
+    ALLOWANCE,
     CALIBRATE_AFTER,
     CALIBRATIONS,
     DECIDE_EVERY,
+    LAST_ALLOWANCE,
     LAST_WINDOW,
     MEASURE_EVERY,
     MOST_LAST_MARGIN,
@@ -34,6 +36,7 @@ from narrows.recipes.last_phase import SETTLED, TURNED_AT_LAST
 from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.rotation import joint_costs
 from narrows.recipes.turning import TURNED
+from narrows.runs.certificate import Terms
 
 N = 5
 MLP = NetworkConfig("mlp", (6,), N, width=2, output="linear")
@@ -236,10 +239,13 @@ def test_the_noise_is_for_the_latents_alone(generator):
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.1, 1.0])
-def test_a_small_margin_is_two_half_widths_of_a_95_percent_interval(spread):
-    fast = make(4.0, split_sizes=(400, 100))
+@pytest.mark.parametrize("terms", [Terms(), Terms(0.99, limit=20.0)])
+def test_a_small_margin_is_the_certificates(spread, terms):
+    fast = make(4.0, split_sizes=(4_000, 1_000), terms=terms)
     fast.monitor.spread.fill_(spread)
-    assert 4 - fast.target().item() == pytest.approx(1.96 * spread / 20 + 1.96 * spread / 10)
+    assert 4 - fast.target().item() == pytest.approx(terms.margin(spread, 4_000, 1_000, ALLOWANCE))
+    fast.controller.phase = "release"
+    assert 4 - fast.target().item() == pytest.approx(terms.margin(spread, 4_000, 1_000, LAST_ALLOWANCE))
 
 
 @pytest.mark.parametrize("spread", [1e2, 1e9])

@@ -68,7 +68,7 @@ def test_a_run_leaves_a_whole_report(squares, capsys):
     assert_self_contained(page)
     assert sections(page) == SECTIONS
     assert f"{result.dims} of {result.n}" in page
-    assert f"{result.heldout.low:.4g} to {result.heldout.high:.4g}" in page
+    assert f"at most {result.heldout.high:.4g} with" in page
     drawn = specs(page)
     assert set(drawn) == {"curve-0", "curve-1", "curve-2", "curve-3", "gate-lines", "scree-chart", "errors-chart"}
     assert (

@@ -1,14 +1,13 @@
 """The run folder's contract: rows and results survive the trip through their files."""
 
-import math
+import json
 from pathlib import Path
 
 import pytest
 
 from narrows._util.errors import NarrowsError
-from narrows.runs.certificate import is_kept
 from narrows.runs.folder import RunFolder, claim_folder
-from narrows.runs.records import Dimension, HeldOut, MetricRow, Result
+from narrows.runs.records import Certificate, Dimension, HeldOut, MetricRow, Refused, Result
 
 
 def row(step: int) -> MetricRow:
@@ -45,20 +44,27 @@ def test_truncating_before_any_row_leaves_a_file_that_can_be_appended_to(tmp_pat
 
 
 def test_a_result_round_trips(tmp_path):
-    held = HeldOut(19.5, 19.25, 19.75, 15.0, 1000)
+    held = HeldOut(19.5, 19.75, 15.0, 1000, 4.5)
     result = Result(
         n=10, dims=2, kept=[1, 7], tau=20.0, values=4096, variance=100.0, heldout=held, validation=held,
         best_error=19.0, best_dims=3, met=True, model="smallest that met tau", model_step=500, steps=1000,
         seconds=1.5, seed=0, versions={"a": "1"},
         dimensions=[Dimension(1, 5.0, 2.0, 0.0, 1.0), Dimension(7, 4.5, 1.5, 0.25, 0.5)],
+        certificate=Certificate("exact", 0.95, 4096.0, 1, 0.9, 30.0, [Refused(1, 19.9, 20.2)]),
     )  # fmt: skip
     assert Result.from_json(result.to_json()) == result
 
 
-def test_an_error_is_within_tau_only_if_its_interval_is():
-    assert is_kept(HeldOut(19.0, 18.0, 20.0, 0, 10), 20.0)
-    assert not is_kept(HeldOut(19.0, 17.9, 20.1, 0, 10), 20.0)
-    assert not is_kept(HeldOut(math.nan, math.nan, math.nan, 0, 10), 20.0)
+def test_a_result_of_version_0_1_can_be_read():
+    held = {"error": 19.5, "low": 19.25, "high": 19.75, "error_at_mean": 15.0, "count": 1000}
+    content = {
+        "n": 10, "dims": 1, "kept": [1], "tau": 20.0, "values": 4096, "variance": 100.0, "heldout": held,
+        "validation": held, "best_error": 19.0, "best_dims": 3, "met": True, "model": "smallest that met tau",
+        "model_step": 500, "steps": 1000, "seconds": 1.5, "seed": 0, "versions": {},
+        "dimensions": [{"kept": 1, "cost": 5.0, "kl": 2.0, "mean": 0.0, "std": 1.0}],
+    }  # fmt: skip
+    result = Result.from_json(json.dumps(content))
+    assert (result.heldout, result.certificate) == (HeldOut(19.5, 19.75, 15.0, 1000), None)
 
 
 @pytest.mark.parametrize("text", ['{"n": 10}', '{"tau": NaN}', "", "[]"])

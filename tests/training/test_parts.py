@@ -23,7 +23,7 @@ def vectors(count: int = 500, scale: float = 1.0, shift: float = 0.0) -> Data:
 
 
 def kept(dims: int, error: float) -> Candidate:
-    return Candidate(list(range(dims)), 1, HeldOut(error, error, error, error, 1), {})
+    return Candidate(list(range(dims)), 1, HeldOut(error, error, error, 1), {})
 
 
 def test_fewer_dimensions_win_and_then_the_smaller_error():

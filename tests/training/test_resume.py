@@ -20,7 +20,7 @@ TAU = 180
 def final_state(folder: RunFolder) -> dict:
     state = read_checkpoint(list_checkpoints(folder.checkpoints)[-1])
     assert state is not None
-    del state["seconds"]
+    del state["seconds"], state["looks"]  # a run that ended before had one look more
     state["selection"] = state["selection"]["regular"]  # the candidate of an earlier end is kept apart
     return state
 
@@ -48,7 +48,7 @@ def assert_same_run(a: RunFolder, b: RunFolder) -> None:
     for left, right in zip(a.read_rows(), b.read_rows(), strict=True):
         assert str({**asdict(left), "seconds": 0}) == str({**asdict(right), "seconds": 0})  # as text: nan is nan
     first, second = a.read_result(), b.read_result()
-    assert first.heldout == second.heldout
+    assert first.heldout.error == second.heldout.error
     assert (first.dims, first.kept, first.model_step) == (second.dims, second.kept, second.model_step)
 
 
@@ -78,6 +78,19 @@ def test_40_and_40_batches_equal_80(images, tmp_path, estimator, noise):
     state = final_state(whole)
     assert state["objective"]["hit"], "the gates never started to be sampled: the comparison would be too easy"
     assert state["selection"] is not None
+
+
+def test_each_look_at_the_test_split_is_counted_and_costs_confidence(images, tmp_path):
+    folder = whole_run(images, tmp_path / "run", 40)
+    first = folder.read_result()
+    assert main(["resume", str(folder.path)]) == 0  # nothing to do, so no look
+    assert folder.read_result() == first
+    assert main(["resume", str(folder.path), "--steps", "80"]) == 0
+    second, once = folder.read_result(), whole_run(images, tmp_path / "once", 80).read_result()
+    assert [one.certificate.look for one in (first, second, once)] == [1, 2, 1]
+    assert [one.certificate.confidence for one in (first, second)] == [0.95, 0.95]
+    assert second.heldout.error == once.heldout.error
+    assert second.heldout.high > once.heldout.high
 
 
 def test_going_on_from_any_batch_is_exact(images, tmp_path):

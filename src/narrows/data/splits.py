@@ -2,7 +2,7 @@
 
 All indices are shuffled with PCG64(seed). The first tenth, at most 5,000, is validation; the next tenth, at most
 10,000, is test; the rest is train. A set with an official test split keeps it, and validation is a tenth (at most
-5,000) of the others. Validation and test have at least two examples each, so that a mean has an interval. Every split
+5,000) of the others. Validation and test have at least two examples each, so that errors have a spread. Every split
 is sorted, so that reading a split in order reads the file in order.
 """
 

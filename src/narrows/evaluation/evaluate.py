@@ -30,7 +30,11 @@ from narrows.evaluation.frechet import frechet_distance
 from narrows.inference import sampling
 from narrows.inference.trained import ROWS, Trained, is_unchanged, open_trained, training_data
 from narrows.objective import kl_elements
+from narrows.recipes.registry import RECIPES
+from narrows.runs.certificate import Terms, measure
 from narrows.runs.evaluation import Evaluation, Measured, Unit
+from narrows.runs.folder import RunFolder
+from narrows.runs.records import HeldOut
 from narrows.training import validation
 from narrows.training.setup import fingerprint
 from narrows.training.trainer import TEST_SEED
@@ -127,7 +131,7 @@ class Evaluator:
         """Measure one model; `test` holds the moments of the test inputs' features."""
         model, index = trained.model, self.splits.test
         self.progress("measuring error and dimensions", 0, 0)
-        heldout = validation.evaluate(model, self.examples, index, TEST_SEED, trained.error)
+        heldout = self._heldout(trained, run)
         units = self._units(trained)
         reconstructed = self.moments(index, "reconstructing", model.reconstruct)
         codes = sampling.posterior_samples(model, self.examples, self.splits.train, self.seed, self.progress)
@@ -146,6 +150,16 @@ class Evaluator:
             reconstructions=frechet_distance(reconstructed, test),
             samples=distances,
         )
+
+    def _heldout(self, trained: Trained, run: str) -> HeldOut:
+        """Measure the error as the run's certificate did; approximately for a run without one."""
+        errors = validation.per_input(trained.model, self.examples, self.splits.test, TEST_SEED, trained.error)
+        result = RunFolder(run).read_result()
+        if result is None or result.certificate is None:
+            return measure(*errors, Terms())
+        claim, more = result.certificate, not RECIPES[trained.run_config("").recipe].ends_by_itself
+        terms = Terms(claim.confidence, claim.limit).at_look(claim.look, more)
+        return measure(*errors, terms, result.validation.spread)
 
     @torch.no_grad()
     def moments(self, index: np.ndarray, what: str, change: Callable[[Tensor], Tensor] | None = None) -> Moments:

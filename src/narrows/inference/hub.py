@@ -22,7 +22,7 @@ from narrows._version import __version__
 from narrows.inference.trained import open_trained
 from narrows.model.storage import load_model, read_description
 from narrows.model.vae import VAE
-from narrows.runs.certificate import LEVEL
+from narrows.runs.certificate import with_bound
 from narrows.runs.folder import RunFolder
 from narrows.runs.records import Result
 
@@ -126,8 +126,7 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
                 f"summed over an input's {result.values} values{unit}), and kept {result.dims} of them.",
                 "",
                 f"On {held.count:,} test inputs, which were used neither to train nor to choose the model: error "
-                f"{held.error:.4g} ({LEVEL} interval {held.low:.4g} to {held.high:.4g}), {held.error_at_mean:.4g} when "
-                f"decoding the mean.{verdict}",
+                f"{with_bound(held, result.certificate)}, {held.error_at_mean:.4g} when decoding the mean.{verdict}",
                 "",
                 "| dimension | cost of removal | KL in nats | mean | standard deviation |",
                 "|---|---|---|---|---|",

@@ -68,7 +68,7 @@ class ExperimentFolder:
         content = _read(self.path / key / "rows.json")
         if content is None:
             return None
-        return [Row(**{**row, "marks": tuple(row["marks"]), "open": tuple(row["open"])}) for row in content]
+        return [_row(row) for row in content]
 
     def write_rows(self, key: str, rows: Sequence[Row]) -> None:
         """Store the rows of a job that has ended."""
@@ -111,3 +111,8 @@ def _read(path: Path) -> Any:
 
 def _write(path: Path, content: object) -> None:
     write_atomic(path, json.dumps(content, indent=2) + "\n")
+
+
+def _row(content: dict[str, Any]) -> Row:
+    known = {name: value for name, value in content.items() if name != "low"}  # stored by versions up to 0.1
+    return Row(**{**known, "marks": tuple(known["marks"]), "open": tuple(known["open"])})

@@ -78,7 +78,6 @@ def _row(job: Job, result: Result, folder: RunFolder, out: Path) -> Row:
         dims=result.dims,
         met=result.met,
         error=held.error,
-        low=held.low,
         high=held.high,
         marks=job.marks,
         open=tuple(open_after(metrics, mark, result.n) for mark in job.marks),

@@ -12,7 +12,6 @@ from narrows.paper.plan import Name, Options, Row
 from narrows.report import settings
 from narrows.report.html import Block, Command, Page, Picture, Table, Text
 from narrows.report.images import data_uri
-from narrows.runs.certificate import LEVEL
 
 TITLES: dict[Name, str] = {
     "training": "Experiment 1: how a training run goes (dSprites, n = 10, tau = 20)",
@@ -33,8 +32,8 @@ def write_page(folder: ExperimentFolder, options: Options, rows: Sequence[Row]) 
     about = (
         f"Budget: {folder.budget():g} of the paper's batches, networks of width {options.width}; {cores}, Python "
         f"{platform.python_version()}. Rows from other calls with the same folder are shown too. An error is the sum "
-        f"of an image's squared differences, on test images, with its {LEVEL} interval; `met` means that the interval "
-        f"is within tau. Seconds are training time."
+        f"of an image's squared differences, on test images, with its upper end; `met` means that the upper end is "
+        f"within tau. Seconds are training time."
     )
     tables = {"training": _training, "front": _front, "reconstructions": _front, "table": _table}
     place = Text(f"The paper's numbers: {published.PLACES[folder.name]}.", "")
@@ -102,7 +101,7 @@ def _outcome(row: Row) -> list[str]:
     if row.status != "done":
         return [f"{row.status}{': ' if row.reason else ''}{row.reason}", "", "", "", "", ""]
     steps = f"{row.steps:,}" if row.baseline_steps is None else f"{row.baseline_steps:,} + {row.steps:,}"
-    error = f"{row.error:.4g} ({row.low:.4g} to {row.high:.4g})"
+    error = f"{row.error:.4g} (at most {row.high:.4g})"
     return [str(row.dims), error, "yes" if row.met else "no", steps, f"{row.seconds:.0f}", row.run]
 
 

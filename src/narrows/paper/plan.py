@@ -124,9 +124,9 @@ class Row:
     dims: int | None = None
     met: bool | None = None
     error: float | None = None
-    """The error on the test split; `low` and `high` are its 95% interval."""
-    low: float | None = None
+    """The error on the test split."""
     high: float | None = None
+    """The upper end of that."""
     marks: tuple[int, ...] = ()
     """Batches after which the open gates were counted."""
     open: tuple[int, ...] = ()

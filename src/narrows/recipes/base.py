@@ -16,7 +16,7 @@ import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -27,6 +27,7 @@ from narrows.model.vae import GatedVAE
 from narrows.objective import Error
 from narrows.recipes.controller import Decision
 from narrows.recipes.registry import RECIPES, Effort
+from narrows.runs.certificate import Terms
 
 Draw = Callable[[int, torch.Generator], Tensor]
 """Draws that many examples of a split at random, with this generator; each process gets its part."""
@@ -84,6 +85,8 @@ class RecipeInputs:
     held_out: Draw
     split_sizes: tuple[int, int]
     """Number of examples in the validation and in the test split."""
+    terms: Terms = field(default_factory=Terms)
+    """The terms of the certificate, which say how far below tau to aim."""
     share: Share = all_rows
     training_examples: Draw | None = None
     """Draws training examples as `held_out` draws validation examples; None for a recipe that needs none."""

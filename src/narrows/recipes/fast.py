@@ -38,7 +38,7 @@ from narrows.recipes.controller import EFFORTS, Controller, ControllerConfig, De
 from narrows.recipes.last_phase import TURNED_AT_LAST, LastPhase, lower_rate
 from narrows.recipes.monitor import MANY, MOST, Monitor
 from narrows.recipes.turning import Turning
-from narrows.runs import certificate
+from narrows.runs.certificate import Terms
 
 MEASURE_EVERY = 16
 """Batches between measurements."""
@@ -50,9 +50,11 @@ CALIBRATIONS = 6
 """How often it is compared with many examples in a last phase of full length."""
 WINDOW, LAST_WINDOW = 500, 100
 """Window of the averaged weights, in batches, at most; shorter in the last phase, where lambda must see its effect."""
+ALLOWANCE, LAST_ALLOWANCE = 1.0, 2.0
+"""How much harder than the validation split the test split may be, in standard errors; the second holds in the last
+phase, which leaves nothing below its target and no longer decides about the size."""
 MOST_MARGIN, MOST_LAST_MARGIN = 0.2, 0.5
-"""Largest distance of the target from tau, as a share of tau; the second holds in the last phase, which no longer
-decides about the size."""
+"""Largest distance of the target from tau, as a share of tau."""
 
 
 class Fast(nn.Module, Recipe):
@@ -71,6 +73,7 @@ class Fast(nn.Module, Recipe):
         share: With several processes, returns this one's rows of what was drawn for all.
         training_examples: Draws training examples in the same way, for the coordinates of the last phase; by default
             they come from `held_out`.
+        terms: The terms of the certificate; with the sizes of the splits, they set how far below tau to aim.
 
     Raises:
         NarrowsError: A tolerance is not a number above 0, or `split_sizes` are not two counts.
@@ -93,6 +96,7 @@ class Fast(nn.Module, Recipe):
         seed: int = 0,
         share: Share = all_rows,
         training_examples: Draw | None = None,
+        terms: Terms | None = None,
     ) -> None:
         super().__init__()
         self.model, self.error, self.held_out = model, error, held_out
@@ -104,6 +108,7 @@ class Fast(nn.Module, Recipe):
         self.monitor = Monitor(model, error, len(self.constraint.tolerance), held_out, seed, share)
         self.turning = Turning(self.monitor)
         self.last_phase = LastPhase(self.turning, self.constraint, self.target, training_examples or held_out)
+        self.terms = terms or Terms()
         self.split_sizes, self.aim, self.share = _check_sizes(split_sizes), aim, share
         self.good: dict[str, Tensor] = {}
         """State of the averaged model before gates closed last, within its target."""
@@ -129,6 +134,7 @@ class Fast(nn.Module, Recipe):
             inputs.seed,
             inputs.share,
             inputs.training_examples,
+            inputs.terms,
         )
 
     @property
@@ -161,18 +167,18 @@ class Fast(nn.Module, Recipe):
     def target(self, spread: Tensor | None = None) -> Tensor:
         """Return the target of the held-out error, (m,): tau less the margin that the certificate needs.
 
-        The last phase, which leaves nothing below its target, takes one and a half margins. `spread` is the standard
-        deviation of one example's error, (m,), by default as measured.
+        `spread` is the standard deviation of one example's error, (m,), by default as measured.
         """
         if not self.constraint.bounded:
             return torch.ones_like(self.constraint.tolerance, dtype=torch.float64)
         if self.aim is not None:
             return self.aim * self.constraint.tolerance.double()
-        margin = certificate.margin(self.monitor.spread if spread is None else spread, *self.split_sizes)
         tau = self.constraint.tolerance.double()
-        if self.controller.phase in ("release", "ended"):
-            return tau - torch.minimum(1.5 * margin, MOST_LAST_MARGIN * tau)
-        return tau - torch.minimum(margin, MOST_MARGIN * tau)
+        last = self.controller.phase in ("release", "ended")
+        allowance, most = (LAST_ALLOWANCE, MOST_LAST_MARGIN) if last else (ALLOWANCE, MOST_MARGIN)
+        spreads = (self.monitor.spread if spread is None else spread).tolist()
+        margin = tau.new_tensor([self.terms.margin(one, *self.split_sizes, allowance) for one in spreads])
+        return tau - torch.minimum(margin, most * tau)
 
     def after_step(self, optimiser: torch.optim.Optimizer) -> Decision | None:
         """Update, decide and act: everything that follows an optimiser step. Return the decision, or None."""

@@ -21,7 +21,6 @@ from narrows.report.contents import RunContents, read_run
 from narrows.report.figures import charts
 from narrows.report.html import Block, ChartFigure, Group, Links, Page, Picture, Section, Table, Text
 from narrows.report.settings import shown
-from narrows.runs.certificate import LEVEL
 from narrows.runs.folder import RunFolder
 from narrows.runs.front import FrontFolder
 from narrows.training.config import to_dict
@@ -114,10 +113,10 @@ def _answers(runs: list[Compared]) -> list[Block]:
         if result is None:
             rows.append([one.name, promise, "not ended", "", "", f"{run.rows[-1].step:,}" if run.rows else "0", ""])
             continue
-        error, size = text.with_interval(result.heldout), f"{result.dims} of {result.n}"
+        error, size = text.with_upper_end(result), f"{result.dims} of {result.n}"
         verdict = "–" if tau is None else "yes" if result.met else "no"
         rows.append([one.name, promise, size, error, verdict, f"{result.steps:,}", f"{result.seconds:,.0f}"])
-    header = ["run", "τ", "dimensions", f"test error ({LEVEL})", "met", "batches", "seconds"]
+    header = ["run", "τ", "dimensions", "test error", "met", "batches", "seconds"]
     if len({(*one.reading(), one.run.config.error, one.run.config.scaling) for one in runs}) == 1:
         return [Table(header, rows, numbers=True)]
     header += ["data", "error"]

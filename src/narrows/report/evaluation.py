@@ -1,8 +1,7 @@
 """The table of `narrows evaluate`: one column per model."""
 
 from narrows.inference.sampling import MOST_CODES
-from narrows.report.text import plural, with_interval
-from narrows.runs.certificate import LEVEL
+from narrows.report.text import plural
 from narrows.runs.evaluation import Evaluation, Measured
 
 LABEL = 34
@@ -51,8 +50,9 @@ def evaluation_table(evaluation: Evaluation) -> str:
 
 def _errors(models: list[Measured]) -> list[tuple[str, list[str]]]:
     kinds = {model.error for model in models}
-    label = f"{models[0].error} error ({LEVEL})" if len(kinds) == 1 else f"error ({LEVEL})"
-    cells = [with_interval(model.heldout) + ("" if len(kinds) == 1 else f" {model.error}") for model in models]
+    label = f"{models[0].error} error" if len(kinds) == 1 else "error"
+    uppers = [f"{model.heldout.error:.4g} (at most {model.heldout.high:.4g})" for model in models]
+    cells = [upper + ("" if len(kinds) == 1 else f" {one.error}") for upper, one in zip(uppers, models, strict=True)]
     taus = ["none" if model.tau is None else f"{model.tau:g}" for model in models]
     return [(label, cells), ("  decoding the mean", [f"{m.heldout.error_at_mean:.4g}" for m in models]), ("tau", taus)]
 

@@ -16,7 +16,7 @@ from narrows.report.figures import charts
 from narrows.report.figures.gate_lines import gate_lines
 from narrows.report.html import Block, ChartFigure, Details, Facts, Group, Page, Section, Table, Text
 from narrows.report.settings import settings
-from narrows.runs.certificate import LEVEL, is_kept
+from narrows.runs.certificate import certainty
 from narrows.runs.folder import RunFolder
 from narrows.runs.records import Dimension, Result
 
@@ -99,14 +99,19 @@ def _verdict(result: Result) -> tuple[str, str]:
 
 def _facts(result: Result) -> Facts:
     held, tau = result.heldout, result.tau
-    interval = f"{LEVEL}: {held.low:.4g} to {held.high:.4g}"
+    claim = result.certificate
+    upper = f"at most {held.high:.4g} with {certainty(claim)} confidence"
     entries = [
         ("Dimensions", f"{result.dims} of {result.n}", f"saved after batch {result.model_step:,}"),
-        ("Error on test inputs", f"{held.error:.4g}", f"{interval}, {held.count:,} inputs"),
+        ("Error on test inputs", f"{held.error:.4g}", f"{upper}, {held.count:,} inputs"),
     ]
     if tau is not None:
-        note = f"{tau / result.values:.3g} per value; the interval is {'' if is_kept(held, tau) else 'not '}within it"
+        kind = "" if claim is None else f", {claim.kind}"
+        note = f"{tau / result.values:.3g} per value; {'' if result.met else 'not '}certified{kind}"
         entries.append(("Promise τ", f"{tau:.6g}", note))
+    if claim is not None:
+        within = f"{claim.share:.0%} of inputs, {100 * claim.confidence:.6g}% confidence"
+        entries.append(("Single errors", f"{claim.share_error:.4g}", f"at most, for at least {within}"))
     if result.variance:
         entries.append(("Variance explained", text.share(1 - held.error / result.variance), "of the training data"))
     entries.append(("Training", text.plural(result.steps, "batch"), text.minutes(result.seconds)))

@@ -9,10 +9,10 @@ from typing import Literal
 from narrows.recipes.controller import ControllerConfig
 from narrows.recipes.registry import RECIPES
 from narrows.report.contents import RunContents, read_run
-from narrows.runs.certificate import LEVEL
+from narrows.runs.certificate import FEWEST, certainty, with_bound
 from narrows.runs.folder import RunFolder
 from narrows.runs.front import FrontFolder, outermost
-from narrows.runs.records import DecisionRow, HeldOut, MetricRow, Result
+from narrows.runs.records import Certificate, DecisionRow, MetricRow, Result
 from narrows.training.config import TrainConfig
 
 MOST_COSTS = 12
@@ -23,16 +23,18 @@ SLACK = 0.9
 
 def answer(result: Result) -> str:
     """Return the answer and its certificate in a few lines."""
-    held, tau = result.heldout, result.tau
+    held, tau, claim = result.heldout, result.tau, result.certificate
     bound = "" if tau is None else f" (tau {tau:g})"
     bound_per_value = "" if tau is None else f" (tau {tau / result.values:.3g})"
     explained = f"; {share(1 - held.error / result.variance)} of the variance explained" if result.variance else ""
     lines = [
         headline(result),
-        f"error on {held.count:,} test inputs: {held.error:.4g}{bound}, {LEVEL} interval {held.low:.4g} to "
-        f"{held.high:.4g}; {held.error_at_mean:.4g} when decoding the mean",
+        f"error on {held.count:,} test inputs: {held.error:.4g}{bound}, at most {held.high:.4g} with "
+        f"{certainty(claim)} confidence; {held.error_at_mean:.4g} when decoding the mean",
         f"per value: {held.error / result.values:.3g}{bound_per_value}{explained}",
     ]
+    if claim is not None:
+        lines.append(single_inputs(claim))
     if result.dimensions:
         costs = sorted((dimension.cost for dimension in result.dimensions), reverse=True)
         shown = " ".join(f"{cost:.3g}" for cost in costs[:MOST_COSTS]) + (" ..." if len(costs) > MOST_COSTS else "")
@@ -55,11 +57,17 @@ def headline(result: Result) -> str:
     if tau is None:
         return f"a plain VAE with {plural(result.dims, 'dimension')}"
     if result.met:
-        return f"{dims} enough: the error is within tau on data the model never saw"
+        return f"{dims} enough: the error is within tau on data the model never saw{_refused(result)}"
+    if result.heldout.high <= tau:
+        return (
+            f"{dims} kept, but tau is not certain: {plural(result.heldout.count, 'test input')} are too few, it takes "
+            f"{FEWEST}; use more data"
+        )
     if result.model == "last" and result.validation.error <= tau:
         return (
-            f"{dims} kept, but tau is not certain: on the validation split the error is {interval(result.validation)}, "
-            f"and tau is {tau:g}; use more data, raise tau a little, or {longer}"
+            f"{dims} kept, but tau is not certain: on the validation split the error is {result.validation.error:.4g}, "
+            f"and on the test split {with_bound(result.heldout, result.certificate)}; use more data, raise tau a "
+            f"little, or {longer}"
         )
     if result.model == "last":
         return (
@@ -68,9 +76,22 @@ def headline(result: Result) -> str:
             f"{plural(result.dims, 'dimension')}, is saved and marked as such"
         )
     return (
-        f"{dims} kept, but tau is not certain: the error is within tau on the validation split "
-        f"({interval(result.validation)}) but not on the test split ({interval(result.heldout)}); "
-        f"raise tau a little, or {longer}"
+        f"{dims} kept, but tau is not certain: the error is {result.validation.error:.4g} on the validation split, and "
+        f"{with_bound(result.heldout, result.certificate)} on the test split; raise tau a little, or {longer}"
+    )
+
+
+def _refused(result: Result) -> str:
+    """Return which smaller model was tested in vain."""
+    refused = result.certificate.refused if result.certificate else []
+    return "".join(f"; {one.dims} nearly: {one.error:.4g}, at most {one.high:.4g}" for one in refused)
+
+
+def single_inputs(claim: Certificate) -> str:
+    """Return what is claimed about single inputs."""
+    return (
+        f"at least {claim.share:.0%} of all inputs have an error of at most {claim.share_error:.4g}, with "
+        f"{100 * claim.confidence:.6g}% confidence"
     )
 
 
@@ -87,7 +108,7 @@ def notes(run: RunContents) -> list[str]:
     if reference is not None:
         lines.append(
             f"tau comes from the plain VAE with {plural(reference.dims, 'dimension')} in {plain.path}, whose error on "
-            f"the same test inputs is {interval(reference.heldout)}"
+            f"the same test inputs is {with_bound(reference.heldout, reference.certificate)}"
         )
     advice = hint(run)
     return [*lines, advice] if advice else lines
@@ -125,15 +146,36 @@ def is_cut_off(run: RunContents) -> bool:
 def front_table(folder: FrontFolder) -> str:
     """Return one line per tau: dimensions, held-out error, and whether the promise is kept."""
     results, taus = folder.read_results(), folder.read_about()["taus"]
-    lines = [f"{'tau':>8}  {'dims':>4}  {f'test error ({LEVEL})':<28}  met (the interval is within tau)"]
+    lines = [f"{'tau':>8}  {'dims':>4}  {'test error':>10}  {'at most':>8}  {'confidence':<10}  met"]
     for result in results:
-        error, met = with_interval(result.heldout), "yes" if result.met else "NO"
-        lines.append(f"{result.tau:>8g}  {result.dims:>4}  {error:<28}  {met}")
+        held, met = result.heldout, "yes" if result.met else "NO"
+        bound = f"{held.error:>10.4g}  {held.high:>8.4g}  {certainty(result.certificate):<10}"
+        lines.append(f"{result.tau:>8g}  {result.dims:>4}  {bound}  {met}")
     if any(is_cut_off(read_run(folder.level(result.tau or 0.0))) for result in results):
         lines.append(CUT_OFF)
+    if together := hold_together(results):
+        least = min((result.tau or 0.0 for result in together), default=0.0)
+        certain = certainty(together[-1].certificate)
+        lines.append(f"tau {least:g} and above hold together with {certain} confidence")
     if len(results) < len(taus):
         lines.append(f"{len(taus) - len(results)} of {len(taus)} not done yet")
     return "\n".join(lines)
+
+
+def hold_together(results: list[Result]) -> list[Result]:
+    """Return the taus whose promises are certified together, the largest first.
+
+    Each is certified by itself. As a fixed sequence from the largest tau on, they are also certified together, up to
+    the first test that fails (runs/certificate.py).
+    """
+    together = []
+    for result in reversed(results):
+        if not result.met:
+            break
+        together.append(result)
+        if result.certificate is None or result.certificate.refused:
+            break
+    return together
 
 
 def resume_command(folder: RunFolder) -> str:
@@ -190,14 +232,10 @@ def share(part: float) -> str:
     return f"{part:.1%}" if part < 0.99 else f"{part:.3%}"
 
 
-def with_interval(held: HeldOut) -> str:
-    """Format an error with both ends of its interval."""
-    return f"{held.error:.4g} ({held.low:.4g} to {held.high:.4g})"
-
-
-def interval(held: HeldOut) -> str:
-    """Format an error with the upper end of its interval."""
-    return f"{held.error:.4g}, {LEVEL} up to {held.high:.4g}"
+def with_upper_end(result: Result) -> str:
+    """Format the test error with its upper end for a table."""
+    held = result.heldout
+    return f"{held.error:.4g} (at most {held.high:.4g}, {certainty(result.certificate)})"
 
 
 def duration(seconds: float) -> str:

@@ -50,7 +50,7 @@ class Measured:
     error: str
     """The kind of error: squared, absolute or cross-entropy."""
     heldout: HeldOut
-    """The error with its 95% interval."""
+    """The error with its upper end."""
     units: list[Unit]
     """The latent dimensions."""
     reconstructions: float
@@ -126,4 +126,4 @@ class Evaluation:
 
 def _measured(content: dict[str, Any]) -> Measured:
     units = [Unit(**unit) for unit in content["units"]]
-    return Measured(**{**content, "heldout": HeldOut(**content["heldout"]), "units": units})
+    return Measured(**{**content, "heldout": HeldOut.from_dict(content["heldout"]), "units": units})

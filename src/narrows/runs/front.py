@@ -62,10 +62,10 @@ class FrontFolder:
 
     def write_table(self, results: list[Result]) -> None:
         """Write front.csv."""
-        lines = ["tau,dims,met,error,low,high,steps,model"]
+        lines = ["tau,dims,met,error,high,steps,model"]
         for r in results:
             model = self.level(r.tau or 0).model.relative_to(self.path)
-            error = f"{r.heldout.error:.6g},{r.heldout.low:.6g},{r.heldout.high:.6g}"
+            error = f"{r.heldout.error:.6g},{r.heldout.high:.6g}"
             lines.append(f"{r.tau:.12g},{r.dims},{str(r.met).lower()},{error},{r.steps},{model}")
         write_atomic(self.table, "\n".join(lines) + "\n")
 

@@ -82,19 +82,66 @@ class HeldOut:
 
     error: float
     """Mean error with z sampled from the posterior: the number that must not exceed tau."""
-    low: float
-    """Lower end of the mean's interval (certificate.py)."""
     high: float
-    """Upper end of the mean's interval."""
+    """Upper end of the mean error (certificate.py): on the test split as measured, on the validation split as forecast
+    for a test split with such errors."""
     error_at_mean: float
     """Mean error with z = mu, as `reconstruct` decodes it."""
     count: int
     """Number of inputs measured."""
+    spread: float = 0.0
+    """Standard deviation of one input's error."""
 
     def in_unit(self, square: float) -> "HeldOut":
         """Return the errors times `square`."""
-        names = ("error", "low", "high", "error_at_mean")
+        names = ("error", "high", "error_at_mean", "spread")
         return replace(self, **{name: getattr(self, name) * square for name in names})
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Self:
+        """Read what a file holds; versions up to 0.1 also stored the lower end of an interval."""
+        numbers: dict[str, Any] = {name: float(number) for name, number in content.items() if name != "low"}
+        return cls(**{**numbers, "count": int(numbers["count"])})
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A model that was tested and broke the promise, or may do so."""
+
+    dims: int
+    error: float
+    """Its mean error on the test split."""
+    high: float
+    """The upper end of that."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What the result claims about inputs that were not measured (certificate.py)."""
+
+    kind: str
+    """exact or approximate."""
+    confidence: float
+    """What is claimed is false with a probability of at most 1 - confidence, over all looks at the test split."""
+    limit: float | None
+    """The largest error an input can have; None where nothing limits it."""
+    look: int
+    """How often the run has looked at its test split: 1, and 1 more each time it was continued after its end."""
+    share: float
+    """With the same confidence, at least this share of all inputs has ..."""
+    share_error: float
+    """... an error of at most this."""
+    refused: list[Refused] = field(default_factory=list)
+    """Smaller models that were tested after the certified one and failed."""
+
+    def in_unit(self, square: float) -> "Certificate":
+        """Return the errors times `square`."""
+        return replace(
+            self,
+            limit=self.limit and self.limit * square,
+            share_error=self.share_error * square,
+            refused=[replace(one, error=one.error * square, high=one.high * square) for one in self.refused],
+        )
 
 
 @dataclass(frozen=True)
@@ -144,9 +191,9 @@ class Result:
     best_dims: int
     """Dimensions open at that moment."""
     met: bool
-    """Whether the promise is certified: the saved model met tau on validation and on the test split."""
+    """Whether the promise is certified: the upper end on the test split is at most tau."""
     model: str
-    """"smallest that met tau", or "last" when none did on validation."""
+    """"smallest that met tau", or "last" when none was expected to by the validation split."""
     model_step: int
     """Batches after which the saved model was taken."""
     steps: int
@@ -161,6 +208,8 @@ class Result:
     """The saved model's dimensions in its order: by cost of removal, largest first."""
     errors_of_first: list[float] = field(default_factory=list)
     """The error on test inputs of decoding only the first k dimensions, for k = 0 to dims: measured, not added up."""
+    certificate: Certificate | None = None
+    """What is claimed, and how; None in files of versions up to 0.1."""
 
     def in_unit(self, square: float) -> "Result":
         """Return the answer with all its errors times `square`."""
@@ -173,6 +222,7 @@ class Result:
             best_error=self.best_error * square,
             dimensions=[replace(dimension, cost=dimension.cost * square) for dimension in self.dimensions],
             errors_of_first=[error * square for error in self.errors_of_first],
+            certificate=self.certificate and self.certificate.in_unit(square),
         )
 
     def to_json(self) -> str:
@@ -184,8 +234,10 @@ class Result:
         """Read result.json; raise ValueError, TypeError or KeyError if it is damaged."""
         content = json.loads(text, parse_constant=_raise_not_a_number)
         for key in ("heldout", "validation"):
-            numbers: dict[str, Any] = {name: float(number) for name, number in content[key].items()}
-            content[key] = HeldOut(**{**numbers, "count": int(numbers["count"])})
+            content[key] = HeldOut.from_dict(content[key])
+        if content.get("certificate") is not None:
+            claim = content["certificate"]
+            content["certificate"] = Certificate(**{**claim, "refused": [Refused(**one) for one in claim["refused"]]})
         content["dimensions"] = [Dimension(**dimension) for dimension in content["dimensions"]]
         content["tau"] = None if content["tau"] is None else float(content["tau"])
         return cls(**{**content, "dims": int(content["dims"])})

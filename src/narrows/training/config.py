@@ -65,6 +65,10 @@ class TrainConfig:
     """Whether each example draws its own gates or a batch shares one draw (paper)."""
     constraint: Literal["auto", "plain", "relative"] = "auto"
     """plain: E - tau; relative: (E - tau) / tau, for any unit; auto: plain for the paper's recipe on its five sets."""
+    certificate: Literal["auto", "exact", "approximate"] = "auto"
+    """exact: holds for any data with a largest possible error (images); auto: exact where it costs up to 10% of tau."""
+    confidence: float = 0.95
+    """How certain the certificate is: it is false with a probability of at most 1 minus this."""
     aim: float | None = None
     """Share of tau to aim at, so that the promise holds on new data; the fast recipe measures it by itself."""
     values: Literal["unit", "any"] = "unit"
@@ -108,6 +112,7 @@ class TrainConfig:
         for name in ("tau", "tau_per_value", "learning_rate"):
             _check(values, name, limits, lambda value: value == "auto" or SMALLEST <= value <= LARGEST)
         _check(values, "aim", "above 0 and at most 1", lambda value: 0 < value <= 1)
+        _check(values, "confidence", "above 0 and below 1 (0.95 for 95%)", lambda value: 0 < value < 1)
         _check(values, "explained", "between 0 and 1 (0.95 for 95%)", lambda value: 0 < value < 1)
         for name in COUNTS:
             _check(values, name, "at least 1", lambda value: value == "auto" or value >= 1)

@@ -1,9 +1,10 @@
-"""Which model a run keeps: the smallest that met tau on the validation split.
+"""Which models a run keeps for its certificate: the smallest that meets tau on the validation split, and safer ones.
 
-Every pass over the validation split makes the present model a candidate. It met tau when the promise is kept there
-(runs/certificate.py). Of two candidates that met tau, the one with fewer dimensions is kept; with equally many, the one
-from the end of the last phase, if the recipe has one, or else the one with the smaller error. A candidate that did not
-meet tau is never kept.
+Every pass over the validation split makes the present model a candidate. It meets tau when a test split with the same
+errors would keep the promise (`certificate.forecast`). Of candidates with equally many dimensions, the one from the end
+of the last phase is kept, if the recipe has one, or else the one with the smallest error. A larger candidate is only of
+use if it is safer, with a lower upper end than every smaller one: it is what the run falls back on if the smallest does
+not keep the promise on the test split.
 """
 
 import copy
@@ -18,11 +19,14 @@ from narrows.data import Examples
 from narrows.model.vae import VAE, GatedVAE
 from narrows.objective import Error, squared_error
 from narrows.runs import certificate
+from narrows.runs.certificate import Terms
 from narrows.runs.records import HeldOut
-from narrows.training.validation import evaluate
+from narrows.training.validation import per_input
 
 VALIDATION_SEED = 1
 """Seed of the posterior samples in validation; fixed, so that candidates can be compared."""
+MOST = 4
+"""Most candidates that are kept."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,10 @@ class Candidate:
 
     def beats(self, other: "Candidate | None") -> bool:
         """Return whether this candidate is kept in place of the other; both met tau."""
-        return other is None or self._rank() < other._rank()
+        return other is None or self.rank() < other.rank()
 
-    def _rank(self) -> tuple[int, bool, float]:
+    def rank(self) -> tuple[int, bool, float]:
+        """Return what candidates that met tau are sorted by, the best first."""
         return len(self.kept), not self.final, self.validation.error
 
     def narrowed(self, like: GatedVAE) -> VAE:
@@ -63,7 +68,7 @@ class Candidate:
 
 
 class Selection:
-    """Validates models and keeps the best candidate that met tau.
+    """Validates models and keeps the best candidates that meet tau.
 
     A run may end between two regular validations, and the candidate of its end is kept apart. So a run that continues
     from there has the same regular candidates as one that never ended, and still loses nothing.
@@ -72,37 +77,67 @@ class Selection:
         examples: The data.
         index: The validation split.
         tau: The promise; infinite without one.
+        terms: The terms of the certificate.
+        test: Number of inputs in the test split.
         error: The promised error.
     """
 
-    def __init__(self, examples: Examples, index: np.ndarray, tau: float, error: Error = squared_error) -> None:
-        self.examples, self.index, self.tau, self.error = examples, index, tau, error
-        self.found: dict[str, Candidate | None] = {"regular": None, "at_end": None}
+    def __init__(
+        self,
+        examples: Examples,
+        index: np.ndarray,
+        tau: float,
+        terms: Terms,
+        test: int,
+        error: Error = squared_error,
+    ) -> None:
+        self.examples, self.index, self.tau, self.terms, self.test = examples, index, tau, terms, test
+        self.error = error
+        self.regular: list[Candidate] = []
+        self.at_end: list[Candidate] = []
+        """The candidate of the run's end, or none."""
         self.best_error, self.best_dims = math.inf, 0
 
     def consider(self, model: GatedVAE, step: int, regular: bool, final: bool = False) -> Candidate:
-        """Validate the model as it is now, and keep it if it is the best so far that met tau."""
-        measured = evaluate(model, self.examples, self.index, VALIDATION_SEED, self.error)
+        """Validate the model as it is now, and keep it if it is of use."""
+        errors = per_input(model, self.examples, self.index, VALIDATION_SEED, self.error)
+        measured = certificate.forecast(*errors, self.terms, self.test)
         state = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
         candidate = Candidate(model.gates.kept(), step, measured, state, final)
         if measured.error < self.best_error:
             self.best_error, self.best_dims = measured.error, len(candidate.kept)
-        when = "regular" if regular else "at_end"
-        if certificate.is_kept(measured, self.tau) and candidate.beats(self.found[when]):
-            self.found[when] = candidate
+        if measured.high <= self.tau:
+            if regular:
+                self.regular = useful([*self.regular, candidate])
+            elif candidate.beats(next(iter(self.at_end), None)):
+                self.at_end = [candidate]
         return candidate
 
+    def candidates(self) -> list[Candidate]:
+        """Return the candidates that meet tau, the smallest first, each larger one safer than those before it."""
+        return useful([*self.regular, *self.at_end])
+
     def best(self) -> Candidate | None:
-        """Return the best candidate that met tau, or None."""
-        regular, at_end = self.found["regular"], self.found["at_end"]
-        return at_end if at_end is not None and at_end.beats(regular) else regular
+        """Return the smallest candidate that meets tau, or None."""
+        return next(iter(self.candidates()), None)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as plain data for a checkpoint."""
-        found = {when: candidate and candidate.state_dict() for when, candidate in self.found.items()}
+        found = {when: [one.state_dict() for one in getattr(self, when)] for when in ("regular", "at_end")}
         return {**found, "best": (self.best_error, self.best_dims)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned."""
-        self.found = {when: state[when] and Candidate.from_state_dict(state[when]) for when in self.found}
+        self.regular, self.at_end = (
+            [Candidate.from_state_dict(one) for one in state[when]] for when in ("regular", "at_end")
+        )
         self.best_error, self.best_dims = state["best"]
+
+
+def useful(candidates: list[Candidate]) -> list[Candidate]:
+    """Return the best candidate of each size, without those that are larger than another and no safer."""
+    kept: list[Candidate] = []
+    for one in sorted(candidates, key=Candidate.rank):
+        if not kept or (len(one.kept) > len(kept[-1].kept) and one.validation.high < kept[-1].validation.high):
+            kept.append(one)
+    return kept[:MOST]

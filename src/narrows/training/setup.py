@@ -8,7 +8,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import accelerate
 import numpy as np
@@ -23,6 +23,7 @@ from narrows.data.units import AffineUnits, ColumnScaling, scale_columns
 from narrows.model.vae import GatedVAE, gated_vae
 from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, Decoder, NetworkConfig, Scaling, has_conv_plan
 from narrows.recipes.registry import RECIPES
+from narrows.runs.certificate import Terms, choose_terms
 from narrows.training.config import PROMISES, SMALLEST, TrainConfig
 from narrows.training.trackers import check_trackers
 
@@ -31,7 +32,7 @@ PAPER_TAU = {"dsprites": 20.0}
 PAPER_N = {"dsprites": 10}
 DEFAULT_N = 32
 RELATIVE_AIM = 0.95
-"""Share of tau to aim at with a learned multiplier, so that the whole interval is within tau (decision D18)."""
+"""Share of tau to aim at with a learned multiplier, so that the upper end is within tau (decision D18)."""
 MOMENT_EXAMPLES = 20_000
 FINGERPRINT_EXAMPLES = 4_096
 FEW_ROWS = 5_000
@@ -71,6 +72,8 @@ class Plan:
     """Digest of the data."""
     trackers: list[str]
     """Names of the trackers to log to."""
+    terms: Terms
+    """The terms of the certificate."""
     square: float = 1.0
     """What a squared error of 1 is in the unit that the user sees."""
 
@@ -104,6 +107,7 @@ class Plan:
         else:
             tau = config.tau * self.square
             lines.append(f"promise: {kind}error at most {tau:g} per input ({tau / self.values:.3g} per value)")
+            lines.append(f"certificate: {self.terms.outlook(config.tau, len(splits.test))}")
         return lines
 
 
@@ -118,7 +122,30 @@ def make_plan(config: TrainConfig, data: Data, square: float = 1.0) -> Plan:
     Batches(splits.train, config.batch, config.seed)  # raises if a batch is larger than the split
     data, units = scale_columns(data, splits.train, column_scaling(config, data))
     measured = moments(data.examples, splits.train)
-    return Plan(resolve(config, data, measured), data, splits, units, measured, fingerprint(data), trackers, square)
+    config = resolve(config, data, measured)
+    terms = Terms(config.confidence)
+    if config.tau is not None:
+        terms = choose_terms(
+            config.certificate, config.confidence, largest_error(config, data), config.tau, len(splits.test)
+        )
+    config = replace(config, certificate=terms.kind)
+    return Plan(config, data, splits, units, measured, fingerprint(data), trackers, terms, square)
+
+
+def largest_error(config: TrainConfig, data: Data) -> float | None:
+    """Return the largest error that an input can have by its type; None where nothing limits it.
+
+    Values and outputs in [0, 1] differ by at most 1 each. A cross-entropy has a limit only by rounding, and that is too
+    large to be of use.
+    """
+    if config.error == "cross-entropy" or output_of(config, data) != "sigmoid":
+        return None
+    return float(math.prod(data.examples.shape))
+
+
+def output_of(config: TrainConfig, data: Data) -> Literal["sigmoid", "linear"]:
+    """Return how outputs are made: images of values in [0, 1] are squashed into that interval."""
+    return "sigmoid" if data.values == "unit" and (data.is_image or config.error == "cross-entropy") else "linear"
 
 
 def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
@@ -218,12 +245,12 @@ def make_model(config: TrainConfig, data: Data, measured: Moments, build: Build 
     assert config.network != "auto"
     assert config.n != "auto"
     shape = data.examples.shape
-    output = "sigmoid" if data.values == "unit" and (data.is_image or config.error == "cross-entropy") else "linear"
+    output = output_of(config, data)
     if config.network == "mlp":
         direct = len(shape) == 1 and len(data.examples) < FEW_ROWS
     else:
         direct = config.n > MANY_DIMENSIONS and not RECIPES[config.recipe].papers_networks
-    network = NetworkConfig(config.network, shape, config.n, config.width, output, direct)  # type: ignore[arg-type]
+    network = NetworkConfig(config.network, shape, config.n, config.width, output, direct)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         model = _built_in(network) if build is None else _around(build, network)

@@ -129,7 +129,8 @@ def _train_as_good_as(
 ) -> Outcome:
     """Train a plain VAE in plain/, or continue it, and then the narrow model that must be as good.
 
-    As good means: tau is the upper end of the plain model's interval on the validation split, which it keeps itself.
+    As good means: tau is the upper end that the plain model is expected to have on the test split, by its errors on the
+    validation split, so that it keeps tau itself.
     `trainer` is the plain model's, if it is built already.
     """
     assert config.as_good_as is not None

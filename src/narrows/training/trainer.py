@@ -22,8 +22,8 @@ from narrows.recipes.base import RecipeInputs, build_recipe
 from narrows.recipes.controller import Decision
 from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.registry import RECIPES
-from narrows.runs import certificate
 from narrows.runs.records import DecisionRow, MetricRow, Result
+from narrows.training.certify import certify
 from narrows.training.config import to_dict
 from narrows.training.listeners import Listener, RunStart
 from narrows.training.model_file import description, in_users_units, versions
@@ -32,7 +32,7 @@ from narrows.training.setup import Build, Plan, make_accelerator, make_model, on
 from narrows.training.signals import Interrupted, StopRequest
 from narrows.training.sinks import Sink
 from narrows.training.trackers import Trackers
-from narrows.training.validation import describe_dimensions, errors_of_first, evaluate
+from narrows.training.validation import describe_dimensions, errors_of_first, per_input
 
 MAY_CHANGE = ("data", "steps", "effort", "device", "threads", "track", "log_every", "eval_every", "checkpoint_every")
 """Settings that may differ when a run is resumed; data that changed are recognised by their fingerprint."""
@@ -74,7 +74,10 @@ class Trainer:
         self.totals = torch.zeros(5, device=self.accelerator.device)
         """Sums since the last row of metrics: error, hits, kl, loss, and the number of batches."""
         error = ERRORS[self.config.error]
-        self.selection = Selection(plan.data.examples, plan.splits.validation, plan.tau, error)
+        test = len(plan.splits.test)
+        self.selection = Selection(plan.data.examples, plan.splits.validation, plan.tau, plan.terms, test, error)
+        self.looks: list[int] = []
+        """The batches after which the test split was looked at."""
 
     def start(self, sink: Sink) -> Result:
         """Train from the first batch and return the answer."""
@@ -185,6 +188,7 @@ class Trainer:
             "step": self.step,
             "validated": self.validated,
             "seconds": self.seconds,
+            "looks": list(self.looks),
             "config": to_dict(self.config),
             "fingerprint": self.plan.fingerprint,
             "recipe": self.recipe.recipe_state(),
@@ -218,6 +222,7 @@ class Trainer:
         self.noise.set_state(state["noise"])
         self.totals.copy_(state["totals"])
         self.step, self.validated, self.seconds = state["step"], state["validated"], state["seconds"]
+        self.looks = list(state["looks"])
 
     def _recipe_inputs(self, model: Any) -> RecipeInputs:
         config, splits = self.config, self.plan.splits
@@ -234,6 +239,7 @@ class Trainer:
             share_gates=config.gate_noise == "batch",
             held_out=partial(self._draw, splits.validation),
             split_sizes=(len(splits.validation), len(splits.test)),
+            terms=self.plan.terms,
             share=self._share,
             training_examples=partial(self._draw, splits.train),
         )
@@ -319,22 +325,36 @@ class Trainer:
         last = None
         if self.traits.measures_heldout or not self._due(self.config.eval_every):
             last = self._validate(at_end=True)
+        if self.step not in self.looks:
+            self.looks.append(self.step)  # in the checkpoint: whoever continues from here has had this look
         self._checkpoint()
         if not self._due(self.config.log_every):
             self._log()  # after the checkpoint: a row that only the run's end writes, and continuing drops
         return on_first_process(self.config, lambda: self._certify(last))
 
     def _certify(self, last: Candidate | None) -> Result:
-        """Measure the kept model, or the last one if none met tau, on the test split, which nothing has used before."""
-        met = self.selection.best() is not None
-        chosen = self.selection.best() or last or self._validate(at_end=True)
-        assert chosen is not None
-        model = chosen.narrowed(self.model)
+        """Save the smallest model that is certified on the test split, which nothing has used before.
+
+        The last model is tested if none met tau on the validation split.
+        """
+        candidates = self.selection.candidates()
+        found = bool(candidates)
+        if not found:
+            last = last or self._validate(at_end=True)
+            assert last is not None
+            candidates = [last]
         error, examples, test = ERRORS[self.config.error], self.plan.data.examples, self.plan.splits.test
+
+        def errors(candidate: Candidate) -> tuple[np.ndarray, np.ndarray]:
+            return per_input(candidate.narrowed(self.model), examples, test, TEST_SEED, error)
+
+        more = not self.traits.ends_by_itself
+        verdict = certify(candidates, errors, self.plan.tau, self.plan.terms, len(self.looks), more)
+        chosen = verdict.candidate
+        model = chosen.narrowed(self.model)
         measured = describe_dimensions(model, examples, test, TEST_SEED, error)
         order = sorted(range(model.n), key=lambda j: -measured[j].cost)  # the first says most, as with PCA
         model = model.narrow(order)
-        heldout = evaluate(model, examples, test, TEST_SEED, error)
         result = Result(
             n=self.model.n,
             dims=model.n,
@@ -342,12 +362,12 @@ class Trainer:
             tau=self.config.tau,
             values=self.plan.values,
             variance=self.plan.moments.variance if self.config.error == "squared" else None,
-            heldout=heldout,
+            heldout=verdict.heldout,
             validation=chosen.validation,
             best_error=self.selection.best_error,
             best_dims=self.selection.best_dims,
-            met=certificate.is_certified(chosen.validation, heldout, self.plan.tau),
-            model="smallest that met tau" if met else "last",
+            met=verdict.met,
+            model="smallest that met tau" if found else "last",
             model_step=chosen.step,
             steps=self.step,
             seconds=round(self.seconds, 3),
@@ -355,7 +375,8 @@ class Trainer:
             versions=versions(),
             dimensions=[measured[j] for j in order],
             errors_of_first=errors_of_first(model, examples, test, TEST_SEED, error),
+            certificate=verdict.certificate,
         )
-        self._save(model, chosen, met)
+        self._save(model, chosen, met=found)
         self.sink.write_result(result)
         return result

@@ -14,8 +14,7 @@ from narrows.data.examples import in_batches
 from narrows.data.statistics import Moments
 from narrows.model.vae import VAE, Posterior, standard_normal
 from narrows.objective import Error, kl_elements, squared_error
-from narrows.runs import certificate
-from narrows.runs.records import Dimension, HeldOut
+from narrows.runs.records import Dimension
 
 BATCH = 250
 COST_DECODES = 40_000
@@ -23,8 +22,10 @@ COST_DECODES = 40_000
 
 
 @torch.no_grad()
-def evaluate(model: VAE, examples: Examples, index: np.ndarray, seed: int = 0, error: Error = squared_error) -> HeldOut:
-    """Measure a model's error on the examples of `index`, with its interval (runs/certificate.py).
+def per_input(
+    model: VAE, examples: Examples, index: np.ndarray, seed: int = 0, error: Error = squared_error
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the error of each example of `index` with a sampled z, and with z = mu, (examples,) each.
 
     The noise is drawn from `seed`, so the same model has the same numbers.
     """
@@ -33,7 +34,7 @@ def evaluate(model: VAE, examples: Examples, index: np.ndarray, seed: int = 0, e
     for here, x, posterior, z in _encoded(model, examples, index, seed):
         sampled[here] = error(x, model.decode(z))
         at_mean[here] = error(x, model.decode(posterior.mean))
-    return certificate.measure(sampled.numpy(), at_mean.numpy())
+    return sampled.numpy(), at_mean.numpy()
 
 
 @torch.no_grad()
@@ -83,11 +84,12 @@ def _encoded(
     """Yield each batch's place in `index`, its examples, their posterior and a sample of it, in evaluation mode."""
     device = next(model.parameters()).device
     generator = torch.Generator().manual_seed(seed)
+    places = torch.tensor(model.kept).argsort().argsort()  # a dimension has the same noise wherever it stands
     was_training = model.training
     model.eval()
     for here, batch in in_batches(examples, index, BATCH):
         x = batch.to(device)
         posterior = model.encode(x)
-        noise = standard_normal(posterior.mean.cpu(), generator).to(device)
+        noise = standard_normal(posterior.mean.cpu(), generator)[:, places].to(device)
         yield here, x, posterior, posterior.draw(noise)
     model.train(was_training)

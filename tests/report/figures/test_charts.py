@@ -47,7 +47,7 @@ def test_a_runs_four_charts_have_its_rows_and_tau():
 
 
 def result_with(errors: list[float], tau: float | None) -> Result:
-    held = HeldOut(errors[-1], errors[-1], errors[-1], errors[-1], 100)
+    held = HeldOut(errors[-1], errors[-1], errors[-1], 100)
     return Result(
         n=10, dims=len(errors) - 1, kept=list(range(len(errors) - 1)), tau=tau, values=16, variance=None, heldout=held,
         validation=held, best_error=1.0, best_dims=2, met=True, model="last", model_step=1, steps=1, seconds=1.0,

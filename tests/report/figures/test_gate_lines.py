@@ -61,7 +61,7 @@ def test_a_run_that_goes_on_with_a_closing_has_the_gates_that_were_open_and_the_
     folder.append_costs(50, [float("nan")] * 6)
     for decision in (DecisionRow(200, "restore", 2, 1.4, "2"), DecisionRow(210, "release", 3, 0.9, "")):
         folder.append_decision(decision)
-    held = HeldOut(1.0, 1.0, 1.0, 1.0, 100)
+    held = HeldOut(1.0, 1.0, 1.0, 100)
     result = Result(
         n=6, dims=3, kept=[0, 1, 2], tau=2.0, values=16, variance=None, heldout=held, validation=held, best_error=1.0,
         best_dims=3, met=True, model="smallest that met tau", model_step=900, steps=900, seconds=1.0, seed=0,

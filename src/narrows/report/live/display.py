@@ -20,7 +20,6 @@ from narrows._util.progress import Progress as Show
 from narrows.report import text
 from narrows.report.live.follow import Follower, Snapshot, View, pace
 from narrows.report.live.screen import LiveView, Screen
-from narrows.runs.certificate import LEVEL
 from narrows.runs.folder import RunFolder
 from narrows.runs.front import outermost
 from narrows.runs.records import HeldOut, MetricRow
@@ -53,7 +52,7 @@ class Messages(Listener):
         bound = "" if self.config.tau is None else f" <= tau {self.config.tau:g}"
         self._print(
             f"batch {step:,}: saved a model with {text.plural(dims, 'dimension')}, validation error "
-            f"{validation.error:.4g} ({LEVEL} up to {validation.high:.4g}){bound}"
+            f"{validation.error:.4g} (expected on the test split: at most {validation.high:.4g}){bound}"
         )
 
     def _print(self, line: str, style: str = "") -> None:

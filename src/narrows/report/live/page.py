@@ -16,7 +16,6 @@ from narrows.report.html import Block, Facts, Page, Section, Table, Text
 from narrows.report.live.display import print_line
 from narrows.report.live.follow import Snapshot, View, pace
 from narrows.report.settings import settings
-from narrows.runs.certificate import LEVEL
 from narrows.runs.folder import RunFolder
 from narrows.runs.front import FrontFolder
 
@@ -106,8 +105,5 @@ def _front(snapshot: Snapshot) -> list[Block]:
     """Return a front's answers so far."""
     front = FrontFolder(snapshot.top)
     results = front.read_results() if front.about.exists() else []
-    rows = [
-        [f"{r.tau:g}", str(r.dims), f"{r.heldout.low:.4g} to {r.heldout.high:.4g}", "yes" if r.met else "no"]
-        for r in results
-    ]
-    return [Table(["τ", "dimensions", f"test error, {LEVEL}", "met"], rows, numbers=True)] if rows else []
+    rows = [[f"{r.tau:g}", str(r.dims), text.with_upper_end(r), "yes" if r.met else "no"] for r in results]
+    return [Table(["τ", "dimensions", "test error", "met"], rows, numbers=True)] if rows else []
