@@ -55,10 +55,11 @@ if TYPE_CHECKING:
     from narrows.recipes.optimiser import Muon as Muon, make_optimiser as make_optimiser
     from narrows.recipes.paper import Narrowing as Narrowing, draw_noise as draw_noise
     from narrows.report.run_page import write_report as write_report
+    from narrows.runs.certificate import Terms as Terms
     from narrows.runs.evaluation import Evaluation as Evaluation
     from narrows.runs.folder import RunFolder as RunFolder
     from narrows.runs.front import FrontFolder as FrontFolder
-    from narrows.runs.records import Result as Result
+    from narrows.runs.records import Certificate as Certificate, Result as Result
     from narrows.training.config import TrainConfig as TrainConfig
     from narrows.training.front import resume_front as resume_front, train_front as train_front
     from narrows.training.start import resume as resume, train as train
@@ -85,7 +86,8 @@ _HOMES = {
     "narrows.networks": ("NetworkConfig",),
     "narrows.report.run_page": ("write_report",),
     "narrows.runs.folder": ("RunFolder",),
-    "narrows.runs.records": ("Result",),
+    "narrows.runs.certificate": ("Terms",),
+    "narrows.runs.records": ("Certificate", "Result"),
     "narrows.inference.sampling": ("Sampler",),
     "narrows.inference.hub": ("Pretrained",),
     "narrows.training.config": ("TrainConfig",),

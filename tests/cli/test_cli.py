@@ -127,7 +127,8 @@ def test_version_and_help(capsys):
     assert main(["train", "--help"]) == 0
     text = capsys.readouterr().out
     for option in (
-        "tau", "tau-per-value", "explained", "as-good-as", "error", "effort", "certificate", "confidence", "n", "steps", "batch", "width",
+        "tau", "tau-per-value", "explained", "as-good-as", "error", "certificate", "confidence",
+        "effort", "n", "steps", "batch", "width",
         "recipe", "estimator", "seed", "out", "threads", "device", "config",
     ):  # fmt: skip
         assert f"--{option}" in text

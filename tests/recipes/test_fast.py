@@ -256,6 +256,17 @@ def test_the_margin_is_a_small_share_of_tau_at_most(spread):
     assert MOST_MARGIN < 0.5
 
 
+def test_the_margin_is_never_less_than_an_exact_certificate_needs():
+    terms = Terms(limit=1_000.0)
+    least = terms.room(0.0, 1_000)
+    fast = make(4.0, split_sizes=(4_000, 1_000), terms=terms)
+    assert MOST_MARGIN * 4 < least < 4
+    for spread in (0.0, 1e9):
+        fast.monitor.spread.fill_(spread)
+        assert fast.target().item() <= 4 - least + 1e-9
+    assert fast.target().item() == pytest.approx((1 - MOST_MARGIN) * (4 - least))
+
+
 @pytest.mark.parametrize("spread", [0.0, 1.0, 1e9])
 def test_the_last_phase_aims_no_higher_and_at_a_share_of_tau_at_least(spread):
     fast = make(4.0)

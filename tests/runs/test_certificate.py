@@ -195,7 +195,7 @@ def test_an_error_above_the_limit_is_said():
 
 
 def test_the_stake_must_come_from_other_inputs():
-    with pytest.raises(AssertionError):
+    with pytest.raises(NarrowsError, match="needs the spread of errors on other inputs"):
         measure(np.ones(3), np.ones(3), EXACT)
 
 

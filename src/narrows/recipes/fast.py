@@ -54,7 +54,7 @@ ALLOWANCE, LAST_ALLOWANCE = 1.0, 2.0
 """How much harder than the validation split the test split may be, in standard errors; the second holds in the last
 phase, which leaves nothing below its target and no longer decides about the size."""
 MOST_MARGIN, MOST_LAST_MARGIN = 0.2, 0.5
-"""Largest distance of the target from tau, as a share of tau."""
+"""Largest distance of the target from tau, as a share of tau, beyond what an exact certificate needs in any case."""
 
 
 class Fast(nn.Module, Recipe):
@@ -178,7 +178,8 @@ class Fast(nn.Module, Recipe):
         allowance, most = (LAST_ALLOWANCE, MOST_LAST_MARGIN) if last else (ALLOWANCE, MOST_MARGIN)
         spreads = (self.monitor.spread if spread is None else spread).tolist()
         margin = tau.new_tensor([self.terms.margin(one, *self.split_sizes, allowance) for one in spreads])
-        return tau - torch.minimum(margin, most * tau)
+        least = self.terms.room(0.0, self.split_sizes[1])  # what an exact certificate needs whatever the spread
+        return tau - torch.minimum(margin, least + most * (tau - least).clamp(min=0))
 
     def after_step(self, optimiser: torch.optim.Optimizer) -> Decision | None:
         """Update, decide and act: everything that follows an optimiser step. Return the decision, or None."""

@@ -99,15 +99,26 @@ class Terms:
         """
         return self.room(spread, test) + errors * spread * math.sqrt(1 / validation + 1 / test)
 
-    def upper(self, errors: np.ndarray, spread: float) -> float:
+    def upper(self, errors: np.ndarray, spread: float | None = None) -> float:
         """Return the upper end of the mean error.
 
         Arguments:
             errors: The test inputs' errors, (inputs,).
-            spread: Standard deviation of one input's error on other inputs; it sets the stake of an exact bound.
+            spread: Standard deviation of one input's error on other inputs, such as the validation split; it sets the
+                stake of an exact bound, which must be fixed before these errors are seen.
+
+        Raises:
+            NarrowsError: The bound is exact, and an error is above the limit, or there is no spread.
         """
         if self.limit is None:
             return _hall(errors, self.confidence)
+        if spread is None:
+            raise NarrowsError("an exact upper end needs the spread of errors on other inputs, to fix its stake")
+        if errors.max() > self.limit * (1 + ROUNDING):
+            raise NarrowsError(
+                f"an error of {errors.max():g} is above {self.limit:g}, which should be the largest possible; use "
+                f"{setting('certificate', 'approximate')}"
+            )
         return _bet(errors, self.limit, self.confidence, _stake(self.confidence, spread, len(errors)))
 
     def outlook(self, tau: float, count: int) -> str:
@@ -188,14 +199,7 @@ def measure(errors: np.ndarray, errors_at_mean: np.ndarray, terms: Terms, spread
         terms: How certain the upper end is.
         spread: The errors' standard deviation on other inputs; an exact bound needs it.
     """
-    if terms.limit is not None and spread is None:
-        raise AssertionError("the stake of an exact bound must come from other inputs")
-    if terms.limit is not None and errors.max() > terms.limit * (1 + ROUNDING):
-        raise NarrowsError(
-            f"an error of {errors.max():g} is above {terms.limit:g}, which should be the largest possible; use "
-            f"{setting('certificate', 'approximate')}"
-        )
-    high = terms.upper(errors, spread or 0.0)
+    high = terms.upper(errors, spread)
     return HeldOut(float(errors.mean()), high, float(errors_at_mean.mean()), len(errors), _spread(errors))
 
 
