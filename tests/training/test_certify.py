@@ -89,6 +89,30 @@ def test_the_candidate_of_an_end_is_kept_apart_and_all_survive_a_checkpoint(sele
         assert one.best().kept == [0, 1, 3]
 
 
+def test_sizes_that_were_passed_are_validated_only_if_there_is_nothing_to_fall_back_on(selection):
+    model, make = selection
+    chosen = make(1e9)
+    for step in (1, 2, 3):
+        chosen.remember(model, step)
+        model.gates.close([step])
+    assert [one.kept for one in chosen.passed] == [[0, 3], [0, 2, 3], [0, 1, 2, 3]]
+    again = make(1e9)
+    again.load_state_dict(chosen.state_dict())
+    again.complete(model)
+    expected = make(1e9)
+    model.gates.open([3])
+    expected.consider(model, 3, regular=True)
+    assert again.best().validation == expected.best().validation
+    assert again.best().step == 3
+    assert not again.passed
+
+    settled = make(1e9)
+    settled.regular = [candidate(1, 9.0), candidate(2, 8.0)]
+    settled.remember(model, 4)
+    settled.complete(model)
+    assert sizes(settled.candidates()) == [1, 2]  # nothing was looked at
+
+
 # Which is certified
 
 

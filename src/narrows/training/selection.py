@@ -5,6 +5,9 @@ errors would keep the promise (`certificate.forecast`). Of candidates with equal
 of the last phase is kept, if the recipe has one, or else the one with the smallest error. A larger candidate is only of
 use if it is safer, with a lower upper end than every smaller one: it is what the run falls back on if the smallest does
 not keep the promise on the test split.
+
+Sizes that were good for a moment only, because the next gates closed soon, are remembered without a pass over the
+validation split. They are validated at the end, if there is nothing else to fall back on.
 """
 
 import copy
@@ -67,6 +70,18 @@ class Candidate:
         return cls(**{**state, "validation": HeldOut(**state["validation"])})
 
 
+@dataclass(frozen=True)
+class Passed:
+    """A model as it was when it was left for a smaller one."""
+
+    kept: list[int]
+    """Indices of its open gates."""
+    step: int
+    """Batches after which it was taken."""
+    state: dict[str, Tensor]
+    """state_dict of the whole gated model."""
+
+
 class Selection:
     """Validates models and keeps the best candidates that meet tau.
 
@@ -96,14 +111,15 @@ class Selection:
         self.regular: list[Candidate] = []
         self.at_end: list[Candidate] = []
         """The candidate of the run's end, or none."""
+        self.passed: list[Passed] = []
+        """The smallest sizes that were left without a look at the validation split."""
         self.best_error, self.best_dims = math.inf, 0
 
     def consider(self, model: GatedVAE, step: int, regular: bool, final: bool = False) -> Candidate:
         """Validate the model as it is now, and keep it if it is of use."""
         errors = per_input(model, self.examples, self.index, VALIDATION_SEED, self.error)
         measured = certificate.forecast(*errors, self.terms, self.test)
-        state = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
-        candidate = Candidate(model.gates.kept(), step, measured, state, final)
+        candidate = Candidate(model.gates.kept(), step, measured, _copy(model), final)
         if measured.error < self.best_error:
             self.best_error, self.best_dims = measured.error, len(candidate.kept)
         if measured.high <= self.tau:
@@ -112,6 +128,21 @@ class Selection:
             elif candidate.beats(next(iter(self.at_end), None)):
                 self.at_end = [candidate]
         return candidate
+
+    def remember(self, model: GatedVAE, step: int) -> None:
+        """Keep the model as it is now, to be validated at the end if need be."""
+        passed = {len(one.kept): one for one in [*self.passed, Passed(model.gates.kept(), step, _copy(model))]}
+        self.passed = [passed[size] for size in sorted(passed)[:MOST]]
+
+    def complete(self, like: GatedVAE) -> None:
+        """Validate what was passed, from the smallest on, until there is something to fall back on."""
+        for one in self.passed:
+            if len(self.candidates()) > 1:
+                break
+            model = copy.deepcopy(like)
+            model.load_state_dict(one.state)
+            self.consider(model, one.step, regular=True)
+        self.passed = []
 
     def candidates(self) -> list[Candidate]:
         """Return the candidates that meet tau, the smallest first, each larger one safer than those before it."""
@@ -124,14 +155,20 @@ class Selection:
     def state_dict(self) -> dict[str, Any]:
         """Return the state as plain data for a checkpoint."""
         found = {when: [one.state_dict() for one in getattr(self, when)] for when in ("regular", "at_end")}
-        return {**found, "best": (self.best_error, self.best_dims)}
+        passed = [vars(one) for one in self.passed]
+        return {**found, "passed": passed, "best": (self.best_error, self.best_dims)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned."""
         self.regular, self.at_end = (
             [Candidate.from_state_dict(one) for one in state[when]] for when in ("regular", "at_end")
         )
+        self.passed = [Passed(**one) for one in state["passed"]]
         self.best_error, self.best_dims = state["best"]
+
+
+def _copy(model: GatedVAE) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
 
 
 def useful(candidates: list[Candidate]) -> list[Candidate]:

@@ -159,6 +159,8 @@ class Trainer:
         if self._validation_due(decision):
             self.validated = self.step
             self._validate()
+        elif decision is not None and decision.closes and self.accelerator.is_main_process:
+            self.selection.remember(self.recipe.candidate, self.step)
         if decision is not None:
             self._carry_out(decision)
 
@@ -337,6 +339,7 @@ class Trainer:
 
         The last model is tested if none met tau on the validation split.
         """
+        self.selection.complete(self.model)
         candidates = self.selection.candidates()
         found = bool(candidates)
         if not found:
