@@ -16,7 +16,7 @@ from narrows._util.errors import NarrowsError
 from narrows._util.files import write_atomic
 
 NAME = b"narrows checkpoint "
-MAGIC = NAME + b"7\n"
+MAGIC = NAME + b"8\n"
 KEEP = 2
 
 
