@@ -245,9 +245,10 @@ BAD_INPUT = {
     "batch zero": (lambda t: ["--batch", "0"], "--batch must be at least 1"),
     "learning rate": (lambda t: ["--learning-rate", "0"], "--learning-rate must be a number above 0"),
     "aim": (lambda t: ["--aim", "1.5"], "--aim must be above 0 and at most 1"),
-    "confidence in percent": (lambda t: ["--confidence", "95"], "--confidence must be above 0 and below 1"),
-    "full confidence": (lambda t: ["--confidence", "1"], "--confidence must be above 0 and below 1"),
-    "confidence nan": (lambda t: ["--confidence", "nan"], "--confidence must be above 0 and below 1"),
+    "confidence in percent": (lambda t: ["--confidence", "95"], "--confidence must be from 0.5 to 0.999999"),
+    "full confidence": (lambda t: ["--confidence", "1"], "--confidence must be from 0.5 to 0.999999"),
+    "no confidence": (lambda t: ["--confidence", "0.05"], "--confidence must be from 0.5 to 0.999999"),
+    "confidence nan": (lambda t: ["--confidence", "nan"], "--confidence must be from 0.5 to 0.999999"),
     "exact without a limit": (
         lambda t: [save(t / "x.npy", GOOD), "--certificate", "exact"],
         "--certificate exact needs errors with a limit",

@@ -218,6 +218,8 @@ def test_calibrated_errors_are_those_of_many_examples():
     with torch.no_grad():
         errors = squared_error(many, model.decode(torch.zeros(MANY, N))).double()
     torch.testing.assert_close(monitor.spread, errors.std(correction=0)[None])
+    skewness = ((errors - errors.mean()) / errors.std(correction=0)).pow(3).mean()
+    torch.testing.assert_close(monitor.skewness, skewness[None])
     torch.testing.assert_close(factor, errors.mean()[None] / panel)
     torch.testing.assert_close(monitor.panel * monitor.ratio, errors.mean()[None])
     drawn.clear()

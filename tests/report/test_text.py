@@ -52,10 +52,26 @@ def test_a_smaller_model_that_failed_is_told():
     claim = replace(CLAIM, refused=[Refused(4, 19.95, 20.12)])
     first = answer(replace(RESULT, certificate=claim)).splitlines()[0]
     assert first.endswith("on data the model never saw; 4 nearly: 19.95, at most 20.12")
+    for refused, words in (
+        (Refused(4, 63.9, 197.4), "; 4 failed: 63.9, at most 197.4"),
+        (Refused(5, 19.9, 20.2), "saw"),
+    ):
+        text = answer(replace(RESULT, certificate=replace(CLAIM, refused=[refused])))
+        assert text.splitlines()[0].endswith(words)
+
+
+def test_a_later_look_is_counted():
+    assert "95% confidence (look 3 at the test split)" in answer(replace(RESULT, certificate=replace(CLAIM, look=3)))
+
+
+def test_shares_are_not_rounded_up():
+    claim = replace(CLAIM, share=0.8985)
+    assert "at least 89% of all inputs" in answer(replace(RESULT, certificate=claim))
 
 
 def test_too_few_test_inputs_are_said():
-    text = answer(replace(RESULT, met=False, heldout=replace(HELD, count=13)))
+    claim = replace(CLAIM, kind="approximate", limit=None)
+    text = answer(replace(RESULT, met=False, certificate=claim, heldout=replace(HELD, count=13, high=97.0)))
     assert text.startswith(
         "5 of 10 dimensions are kept, but tau is not certain: 13 test inputs are too few, it takes 30"
     )

@@ -165,9 +165,32 @@ def test_with_few_inputs_the_share_is_smaller():
 # Terms
 
 
+@pytest.mark.parametrize("confidence", [0.0, 0.49, 1.0, 2.0, math.nan])
+def test_terms_that_mean_nothing_are_refused(confidence):
+    with pytest.raises(NarrowsError, match=r"confidence must be at least 0.5 and below 1"):
+        Terms(confidence)
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, math.inf, math.nan])
+def test_limits_that_mean_nothing_are_refused(limit):
+    with pytest.raises(NarrowsError, match="limit must be a number above 0"):
+        Terms(0.95, limit)
+
+
+@pytest.mark.parametrize("errors", [[], [1.0, math.nan], [math.inf]])
+def test_errors_that_mean_nothing_are_refused(errors):
+    for terms in (EXACT, APPROXIMATE):
+        with pytest.raises(NarrowsError, match="errors must be finite numbers"):
+            terms.upper(np.array(errors), 1.0)
+
+
+def test_any_number_of_looks_has_a_level():
+    assert EXACT.at_look(900, more=True).confidence < 1
+
+
 def test_looks_share_what_may_go_wrong():
     assert EXACT.at_look(1, more=False) == EXACT
-    wrong = [1 - EXACT.at_look(look, more=True).confidence for look in range(1, 40)]
+    wrong = [1 - EXACT.at_look(look, more=True).confidence for look in range(1, 30)]
     assert math.fsum(wrong) == pytest.approx(0.05)
     assert wrong[0] == pytest.approx(0.025)
 
@@ -175,9 +198,9 @@ def test_looks_share_what_may_go_wrong():
 def test_exact_is_chosen_where_it_costs_little():
     room = Terms(0.95, 784.0).room(0.0, 10_000)
     for tau, limit in ((1.01 * room / AFFORDABLE, 784.0), (0.99 * room / AFFORDABLE, None)):
-        assert choose_terms("auto", 0.95, 784.0, tau, 10_000) == Terms(0.95, limit)
+        assert choose_terms("auto", 0.95, 784.0, tau, 10_000).limit == limit
     assert choose_terms("exact", 0.9, 784.0, 1.01 * room, 10_000) == Terms(0.9, 784.0)
-    assert choose_terms("approximate", 0.95, 784.0, 10.0, 10_000) == Terms(0.95)
+    assert choose_terms("approximate", 0.95, 784.0, 10.0, 10_000) == Terms(0.95, unused=784.0)
     assert choose_terms("auto", 0.95, None, 10.0, 10_000) == Terms(0.95)
 
 
@@ -207,6 +230,12 @@ def test_measured_and_forecast_numbers_are_those_of_the_errors():
     assert forecast(errors, at_mean, EXACT, 100).high == errors.mean() + EXACT.room(errors.std(ddof=1), 100)
 
 
+def test_a_forecast_is_what_a_test_split_with_such_errors_has():
+    errors = np.random.default_rng(0).exponential(2.0, 5_000)
+    for terms in (Terms(0.95, 30.0), APPROXIMATE):
+        assert forecast(errors, errors, terms, 5_000).high == pytest.approx(terms.upper(errors, errors.std()), rel=2e-3)
+
+
 def test_the_margin_is_the_room_and_an_allowance_for_the_other_split():
     allowed = 2 * 3.0 * math.sqrt(1 / 400 + 1 / 100)
     assert APPROXIMATE.margin(3.0, 400, 100, 2.0) == pytest.approx(1.6604 * 3.0 / 10 + allowed, rel=1e-4)
@@ -216,6 +245,8 @@ def test_what_is_expected_is_said_before_training():
     assert "none is possible with 13 test inputs" in APPROXIMATE.outlook(2.0, 13)
     assert "about 95% confidence it takes an error about 18% below tau" in APPROXIMATE.outlook(2.0, 42)
     assert "no error can be above 784" in Terms(0.99, 784.0).outlook(10.0, 10_000)
+    assert "an exact one would take 24% of tau" in choose_terms("auto", 0.95, 784.0, 1.0, 10_000).outlook(1.0, 10_000)
+    assert "it takes more test inputs" in Terms(0.999999999).outlook(2.0, 30)
 
 
 def test_approximate_confidence_is_called_so():

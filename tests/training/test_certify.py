@@ -9,7 +9,7 @@ import torch
 from narrows.data import Data, from_array
 from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
-from narrows.runs.certificate import Terms
+from narrows.runs.certificate import FEWEST, Terms
 from narrows.runs.records import HeldOut
 from narrows.training.certify import certify
 from narrows.training.config import TrainConfig
@@ -34,7 +34,8 @@ def sizes(candidates: list[Candidate]) -> list[int]:
 def test_of_equal_size_the_last_phase_wins_and_then_the_smaller_error():
     early, late, final = candidate(5, 9.0, 7.0), candidate(5, 9.5, 8.0), candidate(5, 9.9, 9.0, final=True)
     assert useful([late, early]) == [early]
-    assert useful([early, final, late]) == [final]
+    assert useful([early, final, late]) == [final, early]  # the second is safer
+    assert useful([final, candidate(5, 9.95, 9.2)]) == [final]
 
 
 def test_a_larger_model_is_kept_only_if_it_is_safer():
@@ -123,13 +124,13 @@ def errors(means: dict[int, float], count: int = 400):
 
 
 def test_the_smallest_is_certified_if_all_pass():
-    tested = certify([candidate(8, 9.9), candidate(9, 9.8)], errors({8: 9.7, 9: 9.5}), 10.0, TERMS)
+    tested = certify([candidate(8, 9.9), candidate(9, 9.8)], errors({8: 9.7, 9: 9.5}), 400, 10.0, TERMS)
     assert (len(tested.candidate.kept), tested.met, tested.certificate.refused) == (8, True, [])
 
 
 def test_the_next_larger_is_certified_if_the_smallest_fails_and_that_is_told():
     """Validation met tau by a hair with 8; the test split does not, but the run had passed 9 with room."""
-    tested = certify([candidate(8, 9.993), candidate(9, 9.5)], errors({8: 9.95, 9: 9.3}), 10.0, TERMS)
+    tested = certify([candidate(8, 9.993), candidate(9, 9.5)], errors({8: 9.95, 9: 9.3}), 400, 10.0, TERMS)
     assert (len(tested.candidate.kept), tested.met) == (9, True)
     assert tested.heldout.error == pytest.approx(9.3)
     (refused,) = tested.certificate.refused
@@ -144,20 +145,43 @@ def test_nothing_is_tested_after_a_failure():
         seen.append(len(one.kept))
         return errors({7: 9.0, 8: 9.95, 9: 9.3})(one)
 
-    tested = certify([candidate(7, 9.9), candidate(8, 9.8), candidate(9, 9.5)], measure, 10.0, TERMS)
+    tested = certify([candidate(7, 9.9), candidate(8, 9.8), candidate(9, 9.5)], measure, 400, 10.0, TERMS)
     assert seen == [9, 8]
     assert len(tested.candidate.kept) == 9
 
 
 def test_without_a_certificate_the_safest_is_what_is_left():
-    tested = certify([candidate(8, 9.9), candidate(9, 9.5)], errors({8: 9.9, 9: 9.95}), 10.0, TERMS)
+    tested = certify([candidate(8, 9.9), candidate(9, 9.5)], errors({8: 9.9, 9: 9.95}), 400, 10.0, TERMS)
     assert (len(tested.candidate.kept), tested.met, tested.certificate.refused) == (9, False, [])
     assert tested.heldout.high > 10
 
 
+def test_a_safer_state_of_the_same_size_is_certified_if_the_last_phase_went_too_far():
+    found = [candidate(4, 9.9, 9.0, final=True), candidate(4, 5.0, 4.0), candidate(6, 3.0)]
+    means = {9.0: 9.95, 4.0: 4.1, 2.0: 2.0}
+    shape = errors({4: 0.0, 6: 0.0})(found[0])[0]
+    tested = certify(found, lambda one: (means[one.validation.error] + shape, shape), 400, 10.0, TERMS)
+    assert tested.candidate is found[1]
+    assert tested.certificate.refused[0].dims == 4
+
+
+def test_where_no_certificate_is_possible_the_best_is_what_is_left():
+    count = FEWEST - 1
+    tested = certify([candidate(4, 9.9), candidate(9, 5.0)], errors({4: 1.0, 9: 1.0}, count), count, 10.0, TERMS)
+    assert (len(tested.candidate.kept), tested.met) == (4, False)
+
+
+def test_the_share_is_as_certain_for_a_model_that_was_chosen_from_several():
+    alone = certify([candidate(8, 9.9)], errors({8: 9.0}), 400, 10.0, TERMS)
+    chosen = certify([candidate(8, 9.9), candidate(9, 9.8)], errors({8: 9.0, 9: 8.0}), 400, 10.0, TERMS)
+    assert len(chosen.candidate.kept) == 8
+    assert chosen.certificate.share_error > alone.certificate.share_error
+
+
 def test_a_later_look_needs_more():
     uppers = [
-        certify([candidate(8, 9.9)], errors({8: 9.0}), 10.0, TERMS, look, more=True).heldout.high for look in (1, 2, 5)
+        certify([candidate(8, 9.9)], errors({8: 9.0}), 400, 10.0, TERMS, look, more=True).heldout.high
+        for look in (1, 2, 5)
     ]
     assert uppers == sorted(uppers)
     assert len(set(uppers)) == 3

@@ -120,7 +120,7 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
             held, tau = result.heldout, result.tau
             unit = ", in each column's standard deviation or range" if "units" in self.about else ""
             promise = "no promise about the error" if tau is None else f"the promise that the error is at most {tau:g}"
-            verdict = "" if tau is None else f" The promise {'holds' if result.met else 'does not hold'} there."
+            verdict = "" if tau is None else f" The promise is {'' if result.met else 'not '}certified."
             lines += [
                 f"Training started with {result.n} latent dimensions and {promise} ({self.about.get('error')} error, "
                 f"summed over an input's {result.values} values{unit}), and kept {result.dims} of them.",

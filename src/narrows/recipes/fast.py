@@ -177,7 +177,8 @@ class Fast(nn.Module, Recipe):
         last = self.controller.phase in ("release", "ended")
         allowance, most = (LAST_ALLOWANCE, MOST_LAST_MARGIN) if last else (ALLOWANCE, MOST_MARGIN)
         spreads = (self.monitor.spread if spread is None else spread).tolist()
-        margin = tau.new_tensor([self.terms.margin(one, *self.split_sizes, allowance) for one in spreads])
+        shapes = zip(spreads, self.monitor.skewness.tolist(), strict=True)
+        margin = tau.new_tensor([self.terms.margin(one, *self.split_sizes, allowance, skew) for one, skew in shapes])
         least = self.terms.room(0.0, self.split_sizes[1])  # what an exact certificate needs whatever the spread
         return tau - torch.minimum(margin, least + most * (tau - least).clamp(min=0))
 

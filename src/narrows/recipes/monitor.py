@@ -35,7 +35,7 @@ PART = 256
 """How many of them pass at a time."""
 MEMORY = 25
 """Memory of the costs, in measurements; longer where many gates would otherwise be tried too seldom."""
-STATE = ("sums", "counts", "spread", "panel", "ratio")
+STATE = ("sums", "counts", "spread", "skewness", "panel", "ratio")
 """The estimates that a checkpoint holds."""
 ENOUGH = 5.0
 """How often a gate must have been tried before its cost counts as known."""
@@ -72,6 +72,8 @@ class Monitor:
         self.counts = torch.zeros(model.gates.n, 1, dtype=torch.float64, device=device)
         self.spread = torch.zeros(bounds, dtype=torch.float64, device=device)
         """Standard deviation of one example's error, (bounds,)."""
+        self.skewness = torch.zeros(bounds, dtype=torch.float64, device=device)
+        """Skewness of one example's error, (bounds,)."""
         self.panel = torch.ones(bounds, dtype=torch.float64, device=device)
         """The panel's mean error when it was last measured, (bounds,)."""
         self.ratio = torch.ones(bounds, dtype=torch.float64, device=device)
@@ -123,13 +125,16 @@ class Monitor:
     def calibrate(self, count: int = MANY) -> Tensor:
         """Compare the panel with many more examples, and return the factor by which estimates change."""
         self.panel = self.error_with(1.0)[0] / self.ratio  # the model may have changed since it was last measured
-        total, squares = torch.zeros_like(self.panel), torch.zeros_like(self.panel)
+        total, squares, cubes = (torch.zeros_like(self.panel) for _ in range(3))
         for part in range(count // PART):
             x, _, z = self.draw(PART, self._again(1 + part))
             error = self._errors(x, z, self.averaged.gates.hard())
             total += mean_over_processes(error.mean(0)) * PART / count
             squares += mean_over_processes(error.square().mean(0)) * PART / count
+            cubes += mean_over_processes(error.pow(3).mean(0)) * PART / count
         self.spread = (squares - total.square()).clamp(min=0).sqrt()
+        third = cubes - 3 * total * squares + 2 * total.pow(3)
+        self.skewness = torch.where(self.spread > 0, third / self.spread.clamp(min=1e-300).pow(3), 0.0)
         known = (self.panel > 0) & (total > 0)  # an error of 0 says nothing about the ratio
         before, self.ratio = self.ratio, torch.where(known, total / self.panel.clamp(min=1e-300), 1.0)
         return self.ratio / before

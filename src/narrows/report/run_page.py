@@ -110,7 +110,7 @@ def _facts(result: Result) -> Facts:
         note = f"{tau / result.values:.3g} per value; {'' if result.met else 'not '}certified{kind}"
         entries.append(("Promise τ", f"{tau:.6g}", note))
     if claim is not None:
-        within = f"{claim.share:.0%} of inputs, {100 * claim.confidence:.6g}% confidence"
+        within = f"{math.floor(100 * claim.share)}% of inputs, {100 * claim.confidence:.6g}% confidence"
         entries.append(("Single errors", f"{claim.share_error:.4g}", f"at most, for at least {within}"))
     if result.variance:
         entries.append(("Variance explained", text.share(1 - held.error / result.variance), "of the training data"))

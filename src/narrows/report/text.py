@@ -3,6 +3,7 @@
 Names of settings and commands are in backquotes, which a page shows as code.
 """
 
+import math
 import shlex
 from typing import Literal
 
@@ -30,7 +31,7 @@ def answer(result: Result) -> str:
     lines = [
         headline(result),
         f"error on {held.count:,} test inputs: {held.error:.4g}{bound}, at most {held.high:.4g} with "
-        f"{certainty(claim)} confidence; {held.error_at_mean:.4g} when decoding the mean",
+        f"{certainty(claim)} confidence{_look(claim)}; {held.error_at_mean:.4g} when decoding the mean",
         f"per value: {held.error / result.values:.3g}{bound_per_value}{explained}",
     ]
     if claim is not None:
@@ -58,12 +59,12 @@ def headline(result: Result) -> str:
         return f"a plain VAE with {plural(result.dims, 'dimension')}"
     if result.met:
         return f"{dims} enough: the error is within tau on data the model never saw{_refused(result)}"
-    if result.heldout.high <= tau:
+    if result.heldout.count < FEWEST and (result.certificate is None or result.certificate.limit is None):
         return (
             f"{dims} kept, but tau is not certain: {plural(result.heldout.count, 'test input')} are too few, it takes "
             f"{FEWEST}; use more data"
         )
-    if result.model == "last" and result.validation.error <= tau:
+    if result.model == "last" and min(result.validation.error, result.best_error) <= tau:
         return (
             f"{dims} kept, but tau is not certain: on the validation split the error is {result.validation.error:.4g}, "
             f"and on the test split {with_bound(result.heldout, result.certificate)}; use more data, raise tau a "
@@ -81,17 +82,24 @@ def headline(result: Result) -> str:
     )
 
 
+def _look(claim: Certificate | None) -> str:
+    """Return which look at the test split it is, if not the first."""
+    return f" (look {claim.look} at the test split)" if claim is not None and claim.look > 1 else ""
+
+
 def _refused(result: Result) -> str:
     """Return which smaller model was tested in vain."""
-    refused = result.certificate.refused if result.certificate else []
-    return "".join(f"; {one.dims} nearly: {one.error:.4g}, at most {one.high:.4g}" for one in refused)
+    refused = [one for one in result.certificate.refused if one.dims < result.dims] if result.certificate else []
+    tau = result.tau or 0.0
+    words = {one: "nearly" if one.error <= tau else "failed" for one in refused}
+    return "".join(f"; {one.dims} {word}: {one.error:.4g}, at most {one.high:.4g}" for one, word in words.items())
 
 
 def single_inputs(claim: Certificate) -> str:
     """Return what is claimed about single inputs."""
     return (
-        f"at least {claim.share:.0%} of all inputs have an error of at most {claim.share_error:.4g}, with "
-        f"{100 * claim.confidence:.6g}% confidence"
+        f"at least {math.floor(100 * claim.share)}% of all inputs have an error of at most {claim.share_error:.4g}, "
+        f"with {100 * claim.confidence:.6g}% confidence"
     )
 
 
@@ -153,10 +161,10 @@ def front_table(folder: FrontFolder) -> str:
         lines.append(f"{result.tau:>8g}  {result.dims:>4}  {bound}  {met}")
     if any(is_cut_off(read_run(folder.level(result.tau or 0.0))) for result in results):
         lines.append(CUT_OFF)
-    if together := hold_together(results):
-        least = min((result.tau or 0.0 for result in together), default=0.0)
-        certain = certainty(together[-1].certificate)
-        lines.append(f"tau {least:g} and above hold together with {certain} confidence")
+    together = hold_together(results)
+    if len(together) > 1:
+        certain = certainty(together[-1].certificate)  # the smallest tau is approximate if any is
+        lines.append(f"tau {together[-1].tau:g} and above hold together with {certain} confidence")
     if len(results) < len(taus):
         lines.append(f"{len(taus) - len(results)} of {len(taus)} not done yet")
     return "\n".join(lines)

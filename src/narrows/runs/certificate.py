@@ -23,10 +23,11 @@ small for errors with a long tail, so it is transformed by their skewness (Hall,
 
 With fewer than `FEWEST` inputs even that is too far from the truth, and nothing counts as kept.
 
-Several models of one run may be tested, from the largest and safest to the smallest, in an order that is fixed before
-the test split is seen, until the first that fails. None of them needs a correction for the others: for a false
-certificate the first model that breaks the promise must pass, which has a probability of at most 1 - confidence
-(fixed-sequence testing; Angelopoulos et al., 2021).
+Several models of one run may be tested, from the safest to the smallest, in an order that is fixed before the test
+split is seen, until the first that fails. None of them needs a correction for the others: for a false certificate the
+first model that breaks the promise must pass, which has a probability of at most 1 - confidence (fixed-sequence
+testing; Angelopoulos et al., 2021). That protects what is certified, "at most tau"; the upper end itself is that of one
+model, as if no other had been tested.
 
 Both bounds say something about the mean. About single inputs: with the same confidence, a share of at least `SHARE` of
 all inputs has an error of at most the k-th smallest of the test split, with k by the binomial distribution (Clopper and
@@ -34,7 +35,7 @@ Pearson).
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -55,6 +56,8 @@ SHARE = 0.9
 """Share of inputs in the statement about single inputs."""
 TYPICAL = 0.7
 """Spread of single errors, as a share of their mean, that the outlook assumes."""
+SMALLEST = 1e-12
+"""Smallest probability of being wrong that is worth telling from 0."""
 ROUNDING = 1e-5
 """How far above its limit an error may be, as a share of it, for rounding."""
 
@@ -66,6 +69,14 @@ class Terms:
     confidence: float = CONFIDENCE
     limit: float | None = None
     """The largest error that an input can have, by the type of the data; None for an approximate certificate."""
+    unused: float | None = None
+    """Such a limit that an approximate certificate leaves unused."""
+
+    def __post_init__(self) -> None:
+        if not 0.5 <= self.confidence < 1:
+            raise NarrowsError(f"confidence must be at least 0.5 and below 1; it is {self.confidence!r:.100}")
+        if self.limit is not None and not 0 < self.limit < math.inf:
+            raise NarrowsError(f"limit must be a number above 0; it is {self.limit!r:.100}")
 
     @property
     def kind(self) -> Kind:
@@ -78,17 +89,18 @@ class Terms:
         Where a run may continue after its end, look k has half of what is left of 1 - confidence, so that all looks
         together are wrong with a probability of at most 1 - confidence. A run that cannot has one look, and all of it.
         """
-        return Terms(1 - (1 - self.confidence) / 2**look, self.limit) if more else self
+        wrong = max((1 - self.confidence) / 2**look, SMALLEST)
+        return replace(self, confidence=1 - wrong) if more else self
 
-    def room(self, spread: float, count: int) -> float:
+    def room(self, spread: float, count: int, skewness: float = 0.0) -> float:
         """Return how far above the mean of `count` errors the upper end will be, for errors with this spread."""
         if self.limit is None:
-            return _student(self.confidence, count) * spread / math.sqrt(count) if count > 1 else math.inf
+            return _hall(spread, skewness, self.confidence, count)
         wealth = -math.log1p(-self.confidence)
         stake = min(_stake(self.confidence, spread, count), BOLDEST / self.limit)
         return min(wealth / (count * stake) + stake * spread**2 / 2, self.limit)
 
-    def margin(self, spread: float, validation: int, test: int, errors: float = 1.0) -> float:
+    def margin(self, spread: float, validation: int, test: int, errors: float = 1.0, skewness: float = 0.0) -> float:
         """Return how far below tau the error on the validation split should be, so that the test split keeps tau too.
 
         Arguments:
@@ -96,8 +108,9 @@ class Terms:
             validation: Number of inputs in the validation split.
             test: Number of inputs in the test split.
             errors: Allowance for the difference of the two splits' means, in standard errors.
+            skewness: Of one input's error.
         """
-        return self.room(spread, test) + errors * spread * math.sqrt(1 / validation + 1 / test)
+        return self.room(spread, test, skewness) + errors * spread * math.sqrt(1 / validation + 1 / test)
 
     def upper(self, errors: np.ndarray, spread: float | None = None) -> float:
         """Return the upper end of the mean error.
@@ -110,8 +123,10 @@ class Terms:
         Raises:
             NarrowsError: The bound is exact, and an error is above the limit, or there is no spread.
         """
+        if len(errors) == 0 or not np.isfinite(errors).all():
+            raise NarrowsError("errors must be finite numbers, one or more")
         if self.limit is None:
-            return _hall(errors, self.confidence)
+            return float(errors.mean()) + _hall(_spread(errors), _skewness(errors), self.confidence, len(errors))
         if spread is None:
             raise NarrowsError("an exact upper end needs the spread of errors on other inputs, to fix its stake")
         if errors.max() > self.limit * (1 + ROUNDING):
@@ -123,18 +138,26 @@ class Terms:
 
     def outlook(self, tau: float, count: int) -> str:
         """Return what can be expected before training: how far below tau the error on the test split must be."""
-        if self.limit is None and count < FEWEST:
+        if not self.is_possible(count):
             return f"none is possible with {count} test inputs; it takes {FEWEST}, a tenth of the data"
-        why = "errors have no limit" if self.limit is None else f"no error can be above {self.limit:g}"
+        if self.limit is not None:
+            why = f"exact, as no error can be above {self.limit:g}"
+        elif self.unused is None:
+            why = "approximate, as errors have no limit"
+        else:
+            cost = Terms(self.confidence, self.unused).room(0.0, count) / tau
+            why = f"approximate; an exact one would take {100 * cost:.2g}% of tau"
         share = self.room(TYPICAL * tau, count) / tau
-        return (
-            f"{self.kind}, as {why}; with {count:,} test inputs and {certainty(self)} confidence it takes an error "
-            f"about {100 * share:.2g}% below tau"
-        )
+        below = f"an error about {100 * share:.2g}% below tau" if share < 1 else "more test inputs"
+        return f"{why}; with {count:,} test inputs and {certainty(self)} confidence it takes {below}"
+
+    def is_possible(self, count: int) -> bool:
+        """Return whether so many test inputs can keep a promise at all."""
+        return self.limit is not None or count >= FEWEST
 
     def is_kept(self, measured: HeldOut, tau: float) -> bool:
         """Return whether the promise is kept on the inputs that were measured."""
-        return measured.high <= tau and (self.limit is not None or measured.count >= FEWEST or math.isinf(tau))
+        return measured.high <= tau and (self.is_possible(measured.count) or math.isinf(tau))
 
 
 def certainty(claim: Terms | Certificate | None) -> str:
@@ -165,8 +188,9 @@ def choose_terms(
         NarrowsError: An exact certificate is wanted, and errors have no limit, or there are too few test inputs.
     """
     exact = Terms(confidence, limit)
+    approximate = Terms(confidence, unused=limit)
     if wanted == "approximate" or (limit is None and wanted == "auto"):
-        return Terms(confidence)
+        return approximate
     if limit is None:
         raise NarrowsError(
             f"{setting('certificate', 'exact')} needs errors with a limit: images of bytes or values in [0, 1], and "
@@ -174,7 +198,7 @@ def choose_terms(
         )
     cost = exact.room(0.0, count)
     if wanted == "auto":
-        return exact if cost <= AFFORDABLE * tau else Terms(confidence)
+        return exact if cost <= AFFORDABLE * tau else approximate
     if cost >= tau:
         raise NarrowsError(
             f"{setting('certificate', 'exact')} cannot be had: with {count:,} test inputs, whose errors can be as "
@@ -187,7 +211,9 @@ def choose_terms(
 def forecast(errors: np.ndarray, errors_at_mean: np.ndarray, terms: Terms, test: int) -> HeldOut:
     """Return the mean error on the validation split, with the upper end that `test` other such inputs will have."""
     mean, spread = float(errors.mean()), _spread(errors)
-    return HeldOut(mean, mean + terms.room(spread, test), float(errors_at_mean.mean()), len(errors), spread)
+    return HeldOut(
+        mean, mean + terms.room(spread, test, _skewness(errors)), float(errors_at_mean.mean()), len(errors), spread
+    )
 
 
 def measure(errors: np.ndarray, errors_at_mean: np.ndarray, terms: Terms, spread: float | None = None) -> HeldOut:
@@ -221,25 +247,24 @@ def _spread(errors: np.ndarray) -> float:
     return float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
 
 
+def _skewness(errors: np.ndarray) -> float:
+    spread = float(errors.std())
+    return float((((errors - errors.mean()) / spread) ** 3).mean()) if spread > 0 else 0.0
+
+
 def _student(confidence: float, count: int) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(count - 1, confidence))
 
 
-def _hall(errors: np.ndarray, confidence: float) -> float:
-    """Return the upper end by Student's t, transformed by the skewness; Student's itself for symmetric errors."""
-    count, mean, spread = len(errors), float(errors.mean()), _spread(errors)
+def _hall(spread: float, skewness: float, confidence: float, count: int) -> float:
+    """Return how far above the mean the upper end is: Student's t, transformed by the skewness if it is positive."""
     if count < 2:
         return math.inf
-    t, skewness = _student(confidence, count), 0.0
-    if spread > 0:
-        skewness = max(0.0, float((((errors - mean) / errors.std()) ** 3).mean()))
-    a = skewness / math.sqrt(count)
-    if a < 1e-9:
-        return mean + t * spread / math.sqrt(count)
-    w = 3 / a * (float(np.cbrt(1 - a * (t + a / 6))) - 1)
-    return mean - w * spread / math.sqrt(count)
+    t, a = _student(confidence, count), max(0.0, skewness) / math.sqrt(count)
+    w = 3 / a * (float(np.cbrt(1 - a * (t + a / 6))) - 1) if a > 1e-9 else -t
+    return max(-w, t) * spread / math.sqrt(count)
 
 
 def _stake(confidence: float, spread: float, count: int) -> float:

@@ -132,7 +132,7 @@ class Certificate:
     share_error: float
     """... an error of at most this."""
     refused: list[Refused] = field(default_factory=list)
-    """Smaller models that were tested after the certified one and failed."""
+    """Models, smaller or with less room, that were tested after the certified one and failed."""
 
     def in_unit(self, square: float) -> "Certificate":
         """Return the errors times `square`."""

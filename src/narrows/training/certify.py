@@ -25,15 +25,23 @@ class Verdict:
 
 
 def certify(
-    candidates: Sequence[Candidate], errors: Errors, tau: float, terms: Terms, look: int = 1, more: bool = False
+    candidates: Sequence[Candidate],
+    errors: Errors,
+    count: int,
+    tau: float,
+    terms: Terms,
+    look: int = 1,
+    more: bool = False,
 ) -> Verdict:
-    """Test candidates from the largest on, until one fails; return the smallest that did not.
+    """Test candidates from the safest on, until one fails; return the best that did not.
 
-    If already the largest and safest fails, nothing is certified, and it is what the run ends with.
+    If already the safest fails, nothing is certified, and it is what the run ends with; where no certificate is
+    possible, the best one is.
 
     Arguments:
-        candidates: At least one, the smallest first.
+        candidates: At least one, the best first, each safer than those before it.
         errors: Measures a candidate on the test split.
+        count: Number of inputs in the test split.
         tau: The promise; infinite without one.
         terms: The terms of the certificate.
         look: Which look at the test split it is, from 1.
@@ -41,7 +49,7 @@ def certify(
     """
     now = terms.at_look(look, more)
     kept: tuple[Candidate, HeldOut, np.ndarray] | None = None
-    for candidate in reversed(candidates):
+    for candidate in reversed(candidates if now.is_possible(count) else candidates[:1]):
         sampled, at_mean = errors(candidate)
         measured = certificate.measure(sampled, at_mean, now, candidate.validation.spread)
         if not now.is_kept(measured, tau):
@@ -51,6 +59,7 @@ def certify(
     met = kept is not None
     if kept is None:
         kept, refused = (candidate, measured, sampled), []
-    share, share_error = certificate.share_within(kept[2], now.confidence)
+    # The share is said of a model that the same inputs have chosen, from so many.
+    share, share_error = certificate.share_within(kept[2], 1 - (1 - now.confidence) / len(candidates))
     claim = Certificate(terms.kind, terms.confidence, terms.limit, look, share, share_error, refused)
     return Verdict(kept[0], kept[1], met, claim)

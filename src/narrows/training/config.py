@@ -112,7 +112,7 @@ class TrainConfig:
         for name in ("tau", "tau_per_value", "learning_rate"):
             _check(values, name, limits, lambda value: value == "auto" or SMALLEST <= value <= LARGEST)
         _check(values, "aim", "above 0 and at most 1", lambda value: 0 < value <= 1)
-        _check(values, "confidence", "above 0 and below 1 (0.95 for 95%)", lambda value: 0 < value < 1)
+        _check(values, "confidence", "from 0.5 to 0.999999 (0.95 for 95%)", lambda value: 0.5 <= value <= 0.999999)
         _check(values, "explained", "between 0 and 1 (0.95 for 95%)", lambda value: 0 < value < 1)
         for name in COUNTS:
             _check(values, name, "at least 1", lambda value: value == "auto" or value >= 1)

@@ -1,9 +1,9 @@
 """Which models a run keeps for its certificate: the smallest that meets tau on the validation split, and safer ones.
 
 Every pass over the validation split makes the present model a candidate. It meets tau when a test split with the same
-errors would keep the promise (`certificate.forecast`). Of candidates with equally many dimensions, the one from the end
-of the last phase is kept, if the recipe has one, or else the one with the smallest error. A larger candidate is only of
-use if it is safer, with a lower upper end than every smaller one: it is what the run falls back on if the smallest does
+errors would keep the promise (`certificate.forecast`). The best has the fewest dimensions; among equals it is the one
+from the end of the last phase, if the recipe has one, or else the one with the smallest error. Others are only of use
+if they are safer than every better one, with a lower upper end: they are what the run falls back on if the best does
 not keep the promise on the test split.
 
 Sizes that were good for a moment only, because the next gates closed soon, are remembered without a pass over the
@@ -145,11 +145,11 @@ class Selection:
         self.passed = []
 
     def candidates(self) -> list[Candidate]:
-        """Return the candidates that meet tau, the smallest first, each larger one safer than those before it."""
+        """Return the candidates that meet tau, the best first, each safer than those before it."""
         return useful([*self.regular, *self.at_end])
 
     def best(self) -> Candidate | None:
-        """Return the smallest candidate that meets tau, or None."""
+        """Return the best candidate that meets tau, or None."""
         return next(iter(self.candidates()), None)
 
     def state_dict(self) -> dict[str, Any]:
@@ -172,9 +172,9 @@ def _copy(model: GatedVAE) -> dict[str, Tensor]:
 
 
 def useful(candidates: list[Candidate]) -> list[Candidate]:
-    """Return the best candidate of each size, without those that are larger than another and no safer."""
+    """Return the best candidates, the best first, without those that are no safer than a better one."""
     kept: list[Candidate] = []
     for one in sorted(candidates, key=Candidate.rank):
-        if not kept or (len(one.kept) > len(kept[-1].kept) and one.validation.high < kept[-1].validation.high):
+        if not kept or one.validation.high < kept[-1].validation.high:
             kept.append(one)
     return kept[:MOST]

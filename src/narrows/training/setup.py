@@ -24,6 +24,7 @@ from narrows.model.vae import GatedVAE, gated_vae
 from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, Decoder, NetworkConfig, Scaling, has_conv_plan
 from narrows.recipes.registry import RECIPES
 from narrows.runs.certificate import Terms, choose_terms
+from narrows.runs.records import HeldOut
 from narrows.training.config import PROMISES, SMALLEST, TrainConfig
 from narrows.training.trackers import check_trackers
 
@@ -128,7 +129,6 @@ def make_plan(config: TrainConfig, data: Data, square: float = 1.0) -> Plan:
         terms = choose_terms(
             config.certificate, config.confidence, largest_error(config, data), config.tau, len(splits.test)
         )
-    config = replace(config, certificate=terms.kind)
     return Plan(config, data, splits, units, measured, fingerprint(data), trackers, terms, square)
 
 
@@ -141,6 +141,17 @@ def largest_error(config: TrainConfig, data: Data) -> float | None:
     if config.error == "cross-entropy" or output_of(config, data) != "sigmoid":
         return None
     return float(math.prod(data.examples.shape))
+
+
+def tau_as_good(validation: HeldOut, config: TrainConfig, data: Data) -> float:
+    """Return the upper end that a model with these errors on the validation split is expected to have."""
+    count, limit = len(split(data, config.split_seed).test), largest_error(config, data)
+    if config.certificate != "approximate" and limit is not None:
+        tau = validation.error + Terms(config.confidence, limit).room(validation.spread, count)
+        terms = choose_terms(config.certificate, config.confidence, limit, tau, count)
+        if terms.limit is not None:
+            return tau
+    return validation.high  # approximate, as every forecast of a run without a promise
 
 
 def output_of(config: TrainConfig, data: Data) -> Literal["sigmoid", "linear"]:

@@ -20,7 +20,7 @@ from narrows.runs.records import Result
 from narrows.training.checkpoint import load_newest
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
 from narrows.training.listeners import Listener
-from narrows.training.setup import make_plan, on_first_process
+from narrows.training.setup import make_plan, on_first_process, tau_as_good
 from narrows.training.signals import Interrupted
 from narrows.training.sinks import FolderSink
 from narrows.training.trainer import Trainer
@@ -110,6 +110,8 @@ def resume(
     if finished is not None and config.steps in ("auto", finished.steps) and folder.model.exists():
         return Outcome(finished, folder, None)
     state, warnings = load_newest(folder.checkpoints)
+    if finished is not None and finished.steps not in state["looks"]:
+        state["looks"].append(finished.steps)  # a damaged checkpoint knew of it
     if config.steps != "auto" and config.steps < state["step"]:
         raise NarrowsError(f"{setting('steps', config.steps)} is less than the {state['step']} batches already trained")
     loaded = load_data(config, data, listener)
@@ -130,7 +132,7 @@ def _train_as_good_as(
     """Train a plain VAE in plain/, or continue it, and then the narrow model that must be as good.
 
     As good means: tau is the upper end that the plain model is expected to have on the test split, by its errors on the
-    validation split, so that it keeps tau itself.
+    validation split and under the terms of the narrow model's certificate, so that it would keep tau itself.
     `trainer` is the plain model's, if it is built already.
     """
     assert config.as_good_as is not None
@@ -143,7 +145,7 @@ def _train_as_good_as(
             trainer = trainer or Trainer(make_plan(_reference(config), data), listener)
             reference = trainer.start(FolderSink(plain))
     n = 2 * count if config.n == "auto" else config.n
-    narrow = replace(config, as_good_as=None, tau=reference.validation.high, n=n)
+    narrow = replace(config, as_good_as=None, tau=tau_as_good(reference.validation, config, data), n=n)
     listener.stage(f"now from {n} dimensions, as few as are as good as that one")
     return Outcome(Trainer(make_plan(narrow, data), listener).start(FolderSink(folder)), folder, data)
 

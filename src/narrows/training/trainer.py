@@ -75,7 +75,8 @@ class Trainer:
         """Sums since the last row of metrics: error, hits, kl, loss, and the number of batches."""
         error = ERRORS[self.config.error]
         test = len(plan.splits.test)
-        self.selection = Selection(plan.data.examples, plan.splits.validation, plan.tau, plan.terms, test, error)
+        terms = plan.terms.at_look(1, more=not self.traits.ends_by_itself)
+        self.selection = Selection(plan.data.examples, plan.splits.validation, plan.tau, terms, test, error)
         self.looks: list[int] = []
         """The batches after which the test split was looked at."""
 
@@ -225,6 +226,7 @@ class Trainer:
         self.totals.copy_(state["totals"])
         self.step, self.validated, self.seconds = state["step"], state["validated"], state["seconds"]
         self.looks = list(state["looks"])
+        self.selection.terms = self.plan.terms.at_look(len(self.looks) + 1, more=not self.traits.ends_by_itself)
 
     def _recipe_inputs(self, model: Any) -> RecipeInputs:
         config, splits = self.config, self.plan.splits
@@ -352,7 +354,7 @@ class Trainer:
             return per_input(candidate.narrowed(self.model), examples, test, TEST_SEED, error)
 
         more = not self.traits.ends_by_itself
-        verdict = certify(candidates, errors, self.plan.tau, self.plan.terms, len(self.looks), more)
+        verdict = certify(candidates, errors, len(test), self.plan.tau, self.plan.terms, len(self.looks), more)
         chosen = verdict.candidate
         model = chosen.narrowed(self.model)
         measured = describe_dimensions(model, examples, test, TEST_SEED, error)
