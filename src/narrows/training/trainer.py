@@ -226,7 +226,6 @@ class Trainer:
         self.totals.copy_(state["totals"])
         self.step, self.validated, self.seconds = state["step"], state["validated"], state["seconds"]
         self.looks = list(state["looks"])
-        self.selection.terms = self.plan.terms.at_look(len(self.looks) + 1, more=not self.traits.ends_by_itself)
 
     def _recipe_inputs(self, model: Any) -> RecipeInputs:
         config, splits = self.config, self.plan.splits
