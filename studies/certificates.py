@@ -4,7 +4,7 @@ python studies/certificates.py                200 runs with approximate certific
 python studies/certificates.py exact          only those
 
 Each run has another manifold (d = 2 or 3), other points and another bound. Training brings the error as close to tau as
-the certificate allows, so every run is at the edge. The truth is the mean error on 100,000 points of the same manifold
+the certificate allows. The truth is the mean error on 100,000 points of the same manifold
 that the run has never seen. A certificate is false if that is above tau. A run aims below tau, so that its certificate
 is likely; `below` is stricter and says whether the upper end itself is below the truth. Exact certificates need values
 with a limit: 64 values in [0, 1] are seen as an image.

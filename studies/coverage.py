@@ -1,6 +1,6 @@
 """How often is a certificate false, and what does it cost? Test splits drawn from populations whose mean is known.
 
-python studies/coverage.py FOLDER      FOLDER: MNIST's four .gz files; about half an hour on one core
+python studies/coverage.py FOLDER      FOLDER: MNIST's four .gz files; about a quarter of an hour on one core
 
 Populations: the errors of trained models on all inputs they were not trained on (MNIST, drawn dSprites) or on all rows
 (three tables of scikit-learn), and made-up ones with long tails. Test splits are drawn with replacement, so that the

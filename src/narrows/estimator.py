@@ -218,7 +218,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _warn(self, result: Result) -> None:
         """Warn where the answer is not what the user asked for."""
-        few = f"{result.heldout.count} of the rows are for the test, and it takes {FEWEST}; "
+        few = f"only {result.heldout.count} rows are for the test, and at least {FEWEST} are needed; "
         if not result.met:
             text = (
                 f"the promise is not certified on held-out rows: error "

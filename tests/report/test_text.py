@@ -73,7 +73,7 @@ def test_too_few_test_inputs_are_said():
     claim = replace(CLAIM, kind="approximate", limit=None)
     text = answer(replace(RESULT, met=False, certificate=claim, heldout=replace(HELD, count=13, high=97.0)))
     assert text.startswith(
-        "5 of 10 dimensions are kept, but tau is not certain: 13 test inputs are too few, it takes 30"
+        "5 of 10 dimensions are kept, but tau is not certain: 13 test inputs are too few; at least 30 are needed"
     )
 
 

@@ -243,10 +243,10 @@ def test_the_margin_is_the_room_and_an_allowance_for_the_other_split():
 
 def test_what_is_expected_is_said_before_training():
     assert "none is possible with 13 test inputs" in APPROXIMATE.outlook(2.0, 13)
-    assert "about 95% confidence it takes an error about 18% below tau" in APPROXIMATE.outlook(2.0, 42)
+    assert "about 95% confidence, the error must be about 18% below tau" in APPROXIMATE.outlook(2.0, 42)
     assert "no error can be above 784" in Terms(0.99, 784.0).outlook(10.0, 10_000)
     assert "an exact one would take 24% of tau" in choose_terms("auto", 0.95, 784.0, 1.0, 10_000).outlook(1.0, 10_000)
-    assert "it takes more test inputs" in Terms(0.999999999).outlook(2.0, 30)
+    assert "tau is out of reach" in Terms(0.999999999).outlook(2.0, 30)
 
 
 def test_approximate_confidence_is_called_so():

@@ -10,11 +10,12 @@ import torch
 from narrows._util.errors import NarrowsError
 from narrows.data import Data, from_array
 from narrows.recipes.registry import RECIPES, Effort
+from narrows.runs.certificate import Terms
 from narrows.runs.records import HeldOut
 from narrows.training.checkpoint import list_checkpoints, load_newest, read_checkpoint, save_checkpoint
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
 from narrows.training.selection import Candidate
-from narrows.training.setup import fingerprint, make_model, moments, resolve
+from narrows.training.setup import fingerprint, make_model, moments, resolve, tau_as_good
 
 
 def vectors(count: int = 500, scale: float = 1.0, shift: float = 0.0) -> Data:
@@ -84,6 +85,16 @@ def test_auto_is_decided_and_stored():
     data = vectors()
     config = resolve(TrainConfig(tau=1.0, data="mine.npy"), data, moments(data.examples, np.arange(500)))
     assert (config.network, config.constraint) == ("mlp", "relative")
+
+
+def test_a_plain_model_would_keep_the_tau_that_it_sets():
+    """Under the terms that the narrow model's certificate will have: exact for many images, else approximate."""
+    images = from_array(np.zeros((100_000, 4, 4), np.uint8))
+    held = HeldOut(error=0.5, high=0.51, error_at_mean=0.4, count=5_000, spread=0.3)
+    exact = 0.5 + Terms(limit=16.0).room(0.3, 10_000)
+    for config, tau in (("auto", exact), ("exact", exact), ("approximate", 0.51)):
+        assert tau_as_good(held, TrainConfig(certificate=config), images) == tau
+    assert tau_as_good(held, TrainConfig(), vectors()) == 0.51
 
 
 def test_the_fingerprint_tells_data_apart():

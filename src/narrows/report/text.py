@@ -61,8 +61,8 @@ def headline(result: Result) -> str:
         return f"{dims} enough: the error is within tau on data the model never saw{_refused(result)}"
     if result.heldout.count < FEWEST and (result.certificate is None or result.certificate.limit is None):
         return (
-            f"{dims} kept, but tau is not certain: {plural(result.heldout.count, 'test input')} are too few, it takes "
-            f"{FEWEST}; use more data"
+            f"{dims} kept, but tau is not certain: {plural(result.heldout.count, 'test input')} are too few; at "
+            f"least {FEWEST} are needed"
         )
     if result.model == "last" and min(result.validation.error, result.best_error) <= tau:
         return (

@@ -139,7 +139,7 @@ class Terms:
     def outlook(self, tau: float, count: int) -> str:
         """Return what can be expected before training: how far below tau the error on the test split must be."""
         if not self.is_possible(count):
-            return f"none is possible with {count} test inputs; it takes {FEWEST}, a tenth of the data"
+            return f"none is possible with {count} test inputs; at least {FEWEST} are needed, a tenth of the data"
         if self.limit is not None:
             why = f"exact, as no error can be above {self.limit:g}"
         elif self.unused is None:
@@ -148,8 +148,8 @@ class Terms:
             cost = Terms(self.confidence, self.unused).room(0.0, count) / tau
             why = f"approximate; an exact one would take {100 * cost:.2g}% of tau"
         share = self.room(TYPICAL * tau, count) / tau
-        below = f"an error about {100 * share:.2g}% below tau" if share < 1 else "more test inputs"
-        return f"{why}; with {count:,} test inputs and {certainty(self)} confidence it takes {below}"
+        below = f"the error must be about {100 * share:.2g}% below tau" if share < 1 else "tau is out of reach"
+        return f"{why}; with {count:,} test inputs and {certainty(self)} confidence, {below}"
 
     def is_possible(self, count: int) -> bool:
         """Return whether so many test inputs can keep a promise at all."""
