@@ -6,24 +6,27 @@ from pathlib import Path
 import pytest
 
 from narrows._util.errors import NarrowsError
-from narrows.runs.folder import RunFolder, claim_folder
-from narrows.runs.records import Certificate, Dimension, HeldOut, MetricRow, Refused, Result
+from narrows.runs.folder import RunFolder, claim_folder, read_settings, way_on
+from narrows.runs.front import FrontFolder
+from narrows.runs.records import Certificate, DecisionRow, Dimension, HeldOut, MetricRow, Refused, Result
+from refusals import refused
 
 
 def row(step: int) -> MetricRow:
     return MetricRow(step, 20.5, 9.25, 9, 0.125, 0.5, 1.5, -3.0, 12.0, 20.0)
 
 
-def test_rows_round_trip_and_are_truncated_to_a_batch(tmp_path):
+def test_rows_round_trip_and_can_be_written_anew(tmp_path):
     folder = RunFolder(tmp_path)
-    for step in (50, 100, 150):
-        folder.append_row(row(step))
+    lines = [folder.append_row(row(step)) for step in (50, 100, 150)]
     assert folder.read_rows() == [row(50), row(100), row(150)]
-    folder.append_row(row(170))
-    folder.truncate_rows(180, every=50)
-    assert folder.read_rows() == [row(50), row(100), row(150)], "a row that only a run's end made is dropped"
-    folder.truncate_rows(120, every=50)
+    folder.metrics.write_text("damaged")
+    folder.append_decision(DecisionRow(60, "close", 2, 0.9, "2"))
+    costs = [folder.append_costs(step, [0.5, float("nan"), 0.25]) for step in (50, 100)]
+    folder.write_records({"metrics.csv": lines[:2], "decisions.csv": [], "costs.csv": costs[:1]})
     assert folder.read_rows() == [row(50), row(100)]
+    assert folder.read_decisions() == []
+    assert folder.costs.read_text() == "step,0,1,2\n50,0.5,,0.25\n"
     folder.append_row(row(150))
     assert folder.read_rows() == [row(50), row(100), row(150)]
 
@@ -33,13 +36,6 @@ def test_a_row_cut_off_by_a_crash_is_left_out(tmp_path):
     folder.append_row(row(50))
     with folder.metrics.open("a") as file:
         file.write("100,20.5,9.25,9,0.125,0.5,1.5,-3,1")
-    assert folder.read_rows() == [row(50)]
-
-
-def test_truncating_before_any_row_leaves_a_file_that_can_be_appended_to(tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.truncate_rows(0, every=50)
-    folder.append_row(row(50))
     assert folder.read_rows() == [row(50)]
 
 
@@ -110,3 +106,92 @@ def test_a_folder_can_be_held_by_one_process_only(tmp_path):
         pass
     with folder.lock():
         pass
+
+
+RESULT = {
+    "n": 10, "dims": 1, "kept": [1], "tau": 20.0, "values": 4096, "variance": 100.0,
+    "heldout": {"error": 19.5, "high": 19.75, "error_at_mean": 15.0, "count": 1000},
+    "validation": {"error": 19.5, "high": 19.75, "error_at_mean": 15.0, "count": 1000},
+    "best_error": 19.0, "best_dims": 3, "met": True, "model": "smallest that met tau",
+    "model_step": 500, "steps": 1000, "seconds": 1.5, "seed": 0, "versions": {},
+    "dimensions": [{"kept": 1, "cost": 5.0, "kl": 2.0, "mean": 0.0, "std": 1.0}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"values": 0}, "values must be at least 1; it is 0"),
+        ({"n": "four"}, "n must be a whole number from 0 on; it is 'four'"),
+        ({"tau": -1}, "tau must be above 0"),
+        ({"tau": 10**400}, "tau must be a number"),
+        ({"kept": [10]}, "kept must be 1 different numbers below 10"),
+        ({"dims": 2}, "kept must be 2 different numbers below 10; it is [1]"),
+        ({"dimensions": []}, "dimensions must be a list of 1; it has 0"),
+        ({"heldout": None}, "heldout must be an object"),
+        ({"certificate": {"kind": "exact"}}, "certificate.confidence is missing"),
+    ],
+)
+def test_a_result_that_cannot_be_is_named_with_its_entry(tmp_path, change, message):
+    (tmp_path / "result.json").write_text(json.dumps({**RESULT, **change}))
+    text = refused(RunFolder(tmp_path).read_result)
+    assert text.startswith(f"{tmp_path / 'result.json'} is damaged ({message}")
+
+
+def test_a_result_that_cannot_be_read_is_not_to_be_deleted(tmp_path):
+    (tmp_path / "result.json").mkdir()
+    assert refused(RunFolder(tmp_path).read_result) == f"cannot read {tmp_path / 'result.json'}: Is a directory"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("60,close,2,0.9,99", "there is no gate 99 among 4"),
+        ("60,close,2,0.9,-1", "'-1' is not a whole number"),
+        ("60,fly,2,0.9,1", "'fly' is none of close, restore, release, end"),
+        (f"{'9' * 400},close,2,0.9,1", "is not a whole number"),
+        ("60,close,2,1e400,1", "'1e400' is not a finite number"),
+        ("60,close", "2 cells instead of 5"),
+    ],
+)
+def test_a_decision_that_cannot_be_is_named_with_its_line(tmp_path, line, message):
+    folder = RunFolder(tmp_path)
+    folder.append_decision(DecisionRow(50, "close", 3, float("inf"), "3"))
+    with folder.decisions.open("a") as file:
+        file.write(f"{line}\n")
+    text = refused(folder.read_decisions, 4)
+    assert "decisions.csv is damaged near line 3" in text
+    assert message in text
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"taus": [], "config": {}}', '{"taus": [-1], "config": {}}', "{", "[" * 9999]
+)
+def test_a_damaged_front_is_named(tmp_path, text):
+    (tmp_path / "front.json").write_text(text)
+    assert refused(FrontFolder(tmp_path).read_about).startswith(f"{tmp_path / 'front.json'} is damaged")
+
+
+@pytest.mark.parametrize("name", ["config.toml", "config.json"])
+@pytest.mark.parametrize("nested", ["a = " + "[" * 50_000, '{"a":' * 50_000])
+def test_deeply_nested_settings_are_refused(tmp_path, name, nested):
+    (tmp_path / name).write_text(nested)
+    assert "is damaged: it is not valid" in refused(read_settings, tmp_path / name)
+
+
+def test_what_a_run_leaves_that_was_killed_before_it_began_is_no_run(tmp_path):
+    """The folder can be claimed again, and whoever resumes it is told to start again."""
+    folder = RunFolder(claim_folder(tmp_path / "run", "x"))
+    folder.checkpoints.mkdir()
+    (folder.checkpoints / ".batch-000000000.ckpt.abc.part").touch()
+    (folder.path / ".config.json.abc.part").touch()
+    assert refused(folder.read_config).endswith("stopped before it began; start it again with the same command")
+    assert claim_folder(folder.path, "x") == folder.path
+    with folder.lock():
+        assert list(folder.path.rglob("*.part")) == []
+    folder.write_config({}, new=True)
+    assert folder.is_untouched()
+    assert way_on(folder.path) == f"continue with: narrows resume {folder.path}"
+    assert "another process has just begun" in refused(folder.write_config, {}, new=True)
+    folder.append_row(row(50))
+    assert not folder.is_untouched()

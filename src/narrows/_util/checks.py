@@ -4,7 +4,6 @@ check({"n": "four"}, {"n": COUNT})      n must be a whole number from 1 on; it i
 argument("n", 0, COUNT)                 n must be a whole number from 1 on; it is 0
 """
 
-import math
 import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
@@ -34,7 +33,7 @@ COUNT = Rule("a whole number from 1 on", lambda value: type(value) is int and va
 FLAG = Rule("true or false", lambda value: type(value) is bool)
 TEXT = Rule("a text", lambda value: type(value) is str)
 OBJECT = Rule("an object", lambda value: type(value) is dict)
-MEASURED = Rule("a number, infinite or not", lambda value: type(value) in (int, float) and not math.isnan(value))
+MEASURED = Rule("a number from 0 on, infinite or not", lambda value: type(value) in (int, float) and value >= 0)
 
 
 def one_of(choices: Collection[str]) -> Rule:
@@ -51,6 +50,17 @@ def list_of(rule: Rule, length: int | None = None) -> Rule:
     """Return the rule that a value is a list of such values, and has this length if one is given."""
     words = f"a list, each entry {rule.words}" if length is None else f"a list of {length}, each {rule.words}"
     return Rule(words, lambda v: type(v) is list and length in (None, len(v)) and all(map(rule.holds, v)))
+
+
+def whole_below(end: int) -> Rule:
+    """Return the rule that a value is a whole number from 0 to end - 1."""
+    return Rule(f"a whole number below {end}", lambda value: WHOLE.holds(value) and value < end)
+
+
+def indices_below(end: int) -> Rule:
+    """Return the rule that a value is a list of different whole numbers from 0 to end - 1."""
+    each = list_of(whole_below(end))
+    return Rule(f"a list of different whole numbers below {end}", lambda v: each.holds(v) and len(set(v)) == len(v))
 
 
 def check(content: Mapping[str, Any], rules: Mapping[str, Rule], of: str = "") -> None:

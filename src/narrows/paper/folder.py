@@ -10,18 +10,32 @@ page.md, .html      the rows beside the paper's numbers, with figures
 import csv
 import io
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, fields
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from narrows._util.checks import OBJECT, check, list_of, one_of
 from narrows._util.errors import NarrowsError, setting
-from narrows._util.files import write_atomic
+from narrows._util.files import read_json, write_atomic
+from narrows._util.records import read_record
 from narrows.paper.plan import COMPARED, Job, Name, Options, Row
 from narrows.paper.table import SETS
+from narrows.runs.folder import is_free
+from narrows.runs.records import without_low
 
 SHARED = ("budget", "width")
 """Options that all runs of a folder share; the others may differ from one call to the next, and add rows."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What experiment.json holds."""
+
+    experiment: str
+    budget: float = 1.0
+    width: int = 32
 
 
 class ExperimentFolder:
@@ -42,33 +56,36 @@ class ExperimentFolder:
         shared = {option: getattr(options, option) for option in SHARED}
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if not any(self.path.iterdir()):
+            if is_free(self.path):
                 _write(self.about, {"experiment": self.name, **shared})
                 return
         except OSError as error:
             raise NarrowsError(f"cannot create the folder {self.path}: {error.strerror}; {elsewhere}") from error
-        known = _read(self.about)
-        if not isinstance(known, dict) or "experiment" not in known:
+        known = self._read_about()
+        if known is None:
             raise NarrowsError(f"{self.path} is not empty and holds no experiment; {elsewhere}")
-        if known["experiment"] != self.name:
-            raise NarrowsError(f"{self.path} holds the experiment {known['experiment']}, not {self.name}; {elsewhere}")
+        if known.experiment != self.name:
+            raise NarrowsError(f"{self.path} holds the experiment {known.experiment}, not {self.name}; {elsewhere}")
         if not resume:
             raise NarrowsError(f"{self.path} already holds this experiment; add {setting('resume')}, or {elsewhere}")
         for option, value in shared.items():
-            if known.get(option) != value:
-                before = setting(option, known.get(option))
+            if getattr(known, option) != value:
+                before = setting(option, getattr(known, option))
                 raise NarrowsError(f"{self.path} was started with {before}, not {value:g}; {elsewhere}")
 
     def budget(self) -> float:
         """Return the share of the paper's batches that the runs have."""
-        return float((_read(self.about) or {}).get("budget", 1.0))
+        about = self._read_about()
+        return 1.0 if about is None else about.budget
+
+    def _read_about(self) -> "About | None":
+        about: About | None = _read(self.about, partial(read_record, About))
+        return about
 
     def read_rows(self, key: str) -> list[Row] | None:
         """Return the rows of a job; None if it is not done."""
-        content = _read(self.path / key / "rows.json")
-        if content is None:
-            return None
-        return [_row(row) for row in content]
+        rows: list[Row] | None = _read(self.path / key / "rows.json", _rows)
+        return rows
 
     def write_rows(self, key: str, rows: Sequence[Row]) -> None:
         """Store the rows of a job that has ended."""
@@ -100,19 +117,24 @@ class ExperimentFolder:
         _write(self.table.with_suffix(".json"), [asdict(row) for row in rows])
 
 
-def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except OSError:
+def _read(path: Path, parse: Callable[[Any], Any]) -> Any:
+    """Return what a file holds; None if there is no such file."""
+    if not path.exists():
         return None
-    except ValueError as error:
-        raise NarrowsError(f"{path} is damaged ({error}); delete it and run the command again") from None
+    content = read_json(path)
+    try:
+        return parse(content)
+    except NarrowsError as error:
+        raise NarrowsError(f"{path} is damaged ({error.marked}); delete it and run the command again") from None
+
+
+def _rows(content: Any) -> list[Row]:
+    check({"content": content}, {"content": list_of(OBJECT)})
+    rules = {"set": one_of(SETS), "recipe": one_of(COMPARED)}  # what the order of a table needs
+    for row in content:
+        check(row, rules)
+    return [read_record(Row, without_low(row)) for row in content]
 
 
 def _write(path: Path, content: object) -> None:
     write_atomic(path, json.dumps(content, indent=2) + "\n")
-
-
-def _row(content: dict[str, Any]) -> Row:
-    known = {name: value for name, value in content.items() if name != "low"}  # stored by versions up to 0.1
-    return Row(**{**known, "marks": tuple(known["marks"]), "open": tuple(known["open"])})

@@ -1,6 +1,6 @@
 """What a run's folder holds, read once for its pages, its figures and its terminal view. Loads no torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from narrows.recipes.registry import RECIPES, RecipeTraits
@@ -46,4 +46,5 @@ class RunContents:
 def read_run(folder: RunFolder) -> RunContents:
     """Read a run's folder, ended or not."""
     config = config_from_dict(folder.read_config(), str(folder.config))
-    return RunContents(folder, config, folder.read_rows(), folder.read_decisions(), folder.read_result())
+    run = RunContents(folder, config, folder.read_rows(), [], folder.read_result())
+    return replace(run, decisions=folder.read_decisions(run.n or None))

@@ -7,12 +7,12 @@ the posterior mean, by which a dimension counts as active. Both files keep their
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from narrows._util.errors import NarrowsError
-from narrows._util.files import write_atomic
+from narrows._util.files import parse_json, write_atomic
+from narrows._util.records import read_record
 from narrows.runs.folder import RunFolder
-from narrows.runs.records import HeldOut
+from narrows.runs.records import HeldOut, without_low
 
 ACTIVE = 0.01
 """A dimension is active if its posterior mean has a larger variance than this."""
@@ -101,11 +101,8 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, text: str) -> "Evaluation":
-        """Return the evaluation that `to_json` wrote as `text`."""
-        content = json.loads(text)
-        for key in ("run", "against"):
-            content[key] = None if content[key] is None else _measured(content[key])
-        return cls(**content)
+        """Return the evaluation that `to_json` wrote as `text`; raise ValueError if it is damaged."""
+        return read_record(cls, without_low(parse_json(text)))
 
     def write(self, run: Path | str) -> Path:
         """Write evaluation.json into the run's folder and return its path.
@@ -122,8 +119,3 @@ class Evaluation:
         except OSError as error:
             raise NarrowsError(f"cannot write {path}: {error.strerror}; make the folder writable") from error
         return path
-
-
-def _measured(content: dict[str, Any]) -> Measured:
-    units = [Unit(**unit) for unit in content["units"]]
-    return Measured(**{**content, "heldout": HeldOut.from_dict(content["heldout"]), "units": units})

@@ -21,14 +21,16 @@ import itertools
 import json
 import math
 import os
+import shlex
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from narrows._util.errors import NarrowsError, setting
-from narrows._util.files import append_line, filter_lines, whole_lines, write_atomic
-from narrows.runs.records import CsvRow, DecisionRow, MetricRow, Result
+from narrows._util.files import append_line, is_leftover, read_json, remove_leftovers, whole_lines, write_atomic
+from narrows.runs.records import DecisionRow, MetricRow, Result, cost_columns, parse_costs
 
 fcntl: Any
 try:
@@ -36,7 +38,10 @@ try:
 except ImportError:  # not a POSIX system
     fcntl = None
 
-Row = TypeVar("Row", bound=CsvRow)
+Row = TypeVar("Row")
+Records = dict[str, list[str]]
+"""The lines of a run's .csv files by name, without their headers."""
+HEADERS = {"metrics.csv": MetricRow.columns(), "decisions.csv": DecisionRow.columns()}
 
 
 class RunFolder:
@@ -70,9 +75,17 @@ class RunFolder:
         except BlockingIOError:
             raise NarrowsError(f"{self.path} is being trained by another process; wait for it or stop it") from None
         else:
+            remove_leftovers(self.path)
+            remove_leftovers(self.checkpoints)
             yield
         finally:
             os.close(handle)
+
+    def is_untouched(self) -> bool:
+        """Return whether nothing but the settings was written: the run was killed before its first checkpoint."""
+        written = (self.metrics, self.decisions, self.costs, self.result, self.model)
+        begun = any(self.checkpoints.glob("*.ckpt")) or any(path.exists() for path in written)
+        return self.config.exists() and not begun
 
     def read_config(self) -> dict[str, Any]:
         """Return the run's settings.
@@ -81,24 +94,31 @@ class RunFolder:
             NarrowsError: The folder is not a run's, or its config.json is damaged.
         """
         if not self.config.exists():
+            if self.path.is_dir() and is_free(self.path):
+                raise NarrowsError(
+                    f"{self.path} is not a run folder yet: it is empty, or its run was stopped before it began; "
+                    f"{way_on(self.path)}"
+                )
             raise NarrowsError(f"{self.path} is not a run folder: it has no readable config.json")
         return read_settings(self.config)
 
-    def write_config(self, settings: dict[str, Any]) -> None:
-        """Store the run's settings."""
-        write_atomic(self.config, json.dumps(settings, indent=2) + "\n")
+    def write_config(self, settings: dict[str, Any], new: bool = False) -> None:
+        """Store the run's settings; with `new`, raise if there are some already."""
+        write_first(self.config, json.dumps(settings, indent=2) + "\n", new)
 
     def read_result(self) -> Result | None:
         """Return the answer, or None while the run has not ended.
 
         Raises:
-            NarrowsError: result.json is damaged.
+            NarrowsError: result.json cannot be read, or is damaged.
         """
         if not self.result.exists():
             return None
         try:
             return Result.from_json(self.result.read_text())
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except OSError as error:
+            raise NarrowsError(f"cannot read {self.result}: {error.strerror}") from error
+        except ValueError as error:
             again = f"delete it, and `narrows resume {self.path}` writes it again"
             remedy = again if self.checkpoints.is_dir() else "copy it again from its source, or delete it"
             raise NarrowsError(f"{self.result} is damaged ({error}); {remedy}") from error
@@ -107,41 +127,45 @@ class RunFolder:
         """Store the answer."""
         write_atomic(self.result, result.to_json())
 
-    def append_row(self, row: MetricRow) -> None:
-        """Add one row to metrics.csv, with the header if it is the first."""
-        append_line(self.metrics, row.columns(), row.cells())
+    def append_row(self, row: MetricRow) -> str:
+        """Add one row to metrics.csv, with the header if it is the first, and return its line."""
+        return append_line(self.metrics, row.columns(), row.cells())
 
-    def append_decision(self, row: DecisionRow) -> None:
-        """Add one row to decisions.csv, with the header if it is the first."""
-        append_line(self.decisions, row.columns(), row.cells())
+    def append_decision(self, row: DecisionRow) -> str:
+        """Add one row to decisions.csv, with the header if it is the first, and return its line."""
+        return append_line(self.decisions, row.columns(), row.cells())
 
-    def append_costs(self, step: int, costs: list[float]) -> None:
-        """Add one row to costs.csv: the cost of removal of each dimension, empty where it is nan."""
+    def append_costs(self, step: int, costs: list[float]) -> str:
+        """Add one row to costs.csv, the cost of removal of each dimension, empty where it is nan; return its line."""
         cells = ("" if math.isnan(cost) else f"{cost:.4g}" for cost in costs)
-        append_line(self.costs, ["step", *map(str, range(len(costs)))], [str(step), *cells])
+        return append_line(self.costs, cost_columns(len(costs)), [str(step), *cells])
 
     def read_rows(self) -> list[MetricRow]:
         """Return the metrics so far; a half-written last line (of a killed run) is left out."""
-        return _read(self.metrics, MetricRow, "curves")
+        return _read(self.metrics, MetricRow.parse, "curves")
 
-    def read_decisions(self) -> list[DecisionRow]:
-        """Return the decisions so far; the list is empty for recipes that make none."""
-        return _read(self.decisions, DecisionRow, "figures")
+    def read_decisions(self, n: int | None = None) -> list[DecisionRow]:
+        """Return the decisions so far; the list is empty for recipes that make none.
+
+        Arguments:
+            n: Latent dimensions at the start, if known: a gate beyond them is an error.
+        """
+        return _read(self.decisions, partial(DecisionRow.parse, n=n), "figures")
 
     def read_first_costs(self) -> list[float | None]:
         """Return each dimension's cost of removal as first measured, None where it was closed by then."""
-        try:
-            lines = whole_lines(self.costs)
-            return [float(cell) if cell else None for cell in lines[0].split(",")[1:]] if lines else []
-        except (ValueError, OSError) as error:
-            raise NarrowsError(f"{self.costs} is damaged ({error}); delete it: only the figures need it") from None
+        rows = _read(self.costs, parse_costs, "figures")
+        return rows[0] if rows else []
 
-    def truncate_rows(self, step: int, every: int) -> None:
-        """Drop the rows after batch `step`, before a run continues from there, and the row that only its end wrote."""
-        kept = {str(row.step) for row in self.read_rows() if row.step <= step and row.step % every == 0}
-        for path in (self.metrics, self.costs):
-            filter_lines(path, lambda first: first in kept)
-        filter_lines(self.decisions, lambda first: int(first) <= step)
+    def write_records(self, records: Records) -> None:
+        """Write metrics.csv, decisions.csv and costs.csv anew, before a run continues."""
+        for name, lines in records.items():
+            path = self.path / name
+            if lines:
+                header = HEADERS.get(name) or cost_columns(lines[0].count(","))
+                write_atomic(path, "\n".join([",".join(header), *lines]) + "\n")
+            else:
+                path.unlink(missing_ok=True)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -150,34 +174,66 @@ def read_settings(path: Path) -> dict[str, Any]:
     Raises:
         NarrowsError: The file cannot be read, or does not hold one object of settings.
     """
-    try:
-        text = path.read_text()
-        content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except OSError as error:
-        raise NarrowsError(f"cannot read the config file {path}: {error.strerror}") from error
-    except ValueError as error:
-        kind = path.suffix[1:] or "JSON"
-        raise NarrowsError(f"the config file {path} is damaged: it is not valid {kind} ({error})") from error
+    if path.suffix == ".toml":
+        try:
+            content: Any = tomllib.loads(path.read_text())
+        except OSError as error:
+            raise NarrowsError(f"cannot read the config file {path}: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:
+            why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+            raise NarrowsError(f"the config file {path} is damaged: it is not valid TOML ({why})") from error
+    else:
+        content = read_json(path, "the config file")
     if not isinstance(content, dict):
         raise NarrowsError(f"the config file {path} is damaged: it is not one object of settings")
     return content
 
 
-def _read(path: Path, kind: type[Row], needed_by: str) -> list[Row]:
+def _read(path: Path, parse: Callable[[str], Row], needed_by: str) -> list[Row]:
     rows: list[Row] = []
     try:
-        rows.extend(map(kind.parse, whole_lines(path)))
-    except (ValueError, OSError) as error:
+        rows.extend(map(parse, whole_lines(path)))
+    except ValueError as error:
         raise NarrowsError(
             f"{path} is damaged near line {len(rows) + 2} ({error}); delete it: only the {needed_by} need it"
         ) from None
+    except OSError as error:
+        raise NarrowsError(f"cannot read {path}: {error.strerror}") from error
     return rows
+
+
+def is_free(path: Path) -> bool:
+    """Return whether a folder holds nothing, or only what a run leaves that was killed before it began."""
+    return all(
+        is_leftover(entry) or (entry.name == "checkpoints" and entry.is_dir() and is_free(entry))
+        for entry in path.iterdir()
+    )
+
+
+def has_begun(path: Path) -> bool:
+    """Return whether a folder has the settings of a run or a front, so that it can be resumed."""
+    return any((path / name).exists() for name in ("config.json", "front.json"))
+
+
+def way_on(path: Path) -> str:
+    """Return how a run or front that was stopped goes on, whenever that was: the end of a message about it."""
+    resume = f"continue with: narrows resume {shlex.quote(str(path))}"
+    return resume if has_begun(path) else "start it again with the same command"
+
+
+def write_first(path: Path, content: str, new: bool) -> None:
+    """Write a file that makes a folder a run's or a front's; with `new`, raise if another process has just done so."""
+    try:
+        write_atomic(path, content, new)
+    except FileExistsError:
+        raise NarrowsError(f"another process has just begun a run in {path.parent}; choose another folder") from None
 
 
 def claim_folder(out: Path | str | None, stem: str) -> Path:
     """Create the folder that a user named, or the first free runs/STEM-1, runs/STEM-2, ...
 
-    A folder with anything in it is refused, and two runs that start at once get two folders.
+    A folder with anything in it is refused, unless that is what a run left which was killed before it began. Two runs
+    that start at once get two folders.
 
     Raises:
         NarrowsError: The folder is not empty, or cannot be created.
@@ -187,14 +243,14 @@ def claim_folder(out: Path | str | None, stem: str) -> Path:
             return _next_free(Path("runs"), stem)
         path = Path(out)
         path.mkdir(parents=True, exist_ok=True)
-        occupied = any(path.iterdir())
+        occupied = not is_free(path)
     except OSError as error:
         where = out or Path("runs") / stem
         raise NarrowsError(
             f"cannot create the folder {where}: {error.strerror}; choose another {setting('out')}"
         ) from error
     if occupied:
-        resume = f", or continue that run with `narrows resume {path}`" if RunFolder(path).config.exists() else ""
+        resume = f", or continue that run with `narrows resume {path}`" if has_begun(path) else ""
         raise NarrowsError(
             f"the folder {path} exists and is not empty, and nothing is overwritten; choose another "
             f"{setting('out')}{resume}"

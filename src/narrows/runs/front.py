@@ -11,13 +11,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+from narrows._util.checks import ABOVE_ZERO, OBJECT, Rule, check, list_of
 from narrows._util.errors import NarrowsError
-from narrows._util.files import write_atomic
-from narrows.runs.folder import RunFolder
+from narrows._util.files import read_json, write_atomic
+from narrows.runs.folder import RunFolder, write_first
 from narrows.runs.records import Result
 
 FRONT = "front.json"
 """The file that makes a folder a front's."""
+TAUS = Rule("a list of numbers above 0", lambda value: list_of(ABOVE_ZERO).holds(value) and len(value) > 0)
 
 
 class FrontFolder:
@@ -43,17 +45,21 @@ class FrontFolder:
         """Return {"taus": [...], "config": {...}}.
 
         Raises:
-            NarrowsError: The folder is not a front's.
+            NarrowsError: The folder is not a front's, or its front.json is damaged.
         """
+        if not self.about.exists():
+            raise NarrowsError(f"{self.path} is not a front: it has no readable front.json")
+        content = read_json(self.about)
         try:
-            about = json.loads(self.about.read_text())
-            return {"taus": [float(tau) for tau in about["taus"]], "config": dict(about["config"])}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise NarrowsError(f"{self.path} is not a front: it has no readable front.json") from error
+            check({"content": content}, {"content": OBJECT})
+            check(content, {"taus": TAUS, "config": OBJECT})
+        except NarrowsError as error:
+            raise NarrowsError(f"{self.about} is damaged ({error.marked}); copy it again from its source") from None
+        return {"taus": [float(tau) for tau in content["taus"]], "config": content["config"]}
 
     def write_about(self, taus: list[float], config: dict[str, Any]) -> None:
-        """Store the taus and the settings."""
-        write_atomic(self.about, json.dumps({"taus": taus, "config": config}, indent=2) + "\n")
+        """Store the taus and the settings of a front that has just begun."""
+        write_first(self.about, json.dumps({"taus": taus, "config": config}, indent=2) + "\n", new=True)
 
     def read_results(self) -> list[Result]:
         """Return the answers so far, for the smallest tau first."""

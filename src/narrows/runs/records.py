@@ -5,13 +5,24 @@ This module loads no torch, so that `narrows show` and `narrows watch` start at 
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
+
+from narrows._util.errors import NarrowsError
+from narrows._util.files import parse_json
+from narrows._util.records import LARGEST, LARGEST_WHOLE, read_record
+from narrows._util.text import brief
+
+ACTIONS = ("close", "restore", "release", "end")
+"""What a recipe can decide."""
 
 
 class CsvRow:
     """A dataclass of numbers and words that is one line of a .csv file."""
+
+    UNKNOWN: ClassVar[tuple[str, ...]] = ()
+    """The fields that may be nan or inf, as long as they have not been measured."""
 
     @classmethod
     def columns(cls) -> list[str]:
@@ -21,8 +32,15 @@ class CsvRow:
     @classmethod
     def parse(cls, line: str) -> Self:
         """Read a line; raise ValueError if it is not one of these rows."""
-        cells = zip(fields(cls), line.split(","), strict=True)  # type: ignore[arg-type]
-        return cls(*(field.type(cell) for field, cell in cells))  # type: ignore[operator]
+        cells, names = line.split(","), cls.columns()
+        if len(cells) != len(names):
+            raise ValueError(f"{len(cells)} cells instead of {len(names)}")
+        kinds: dict[Any, Callable[[str], Any]] = {int: _whole, float: _finite, str: str}
+        values: list[Any] = []
+        for one, cell in zip(fields(cls), cells, strict=True):  # type: ignore[arg-type]
+            unknown = one.name in cls.UNKNOWN and cell in ("nan", "inf")
+            values.append(float(cell) if unknown else kinds[one.type](cell))
+        return cls(*values)
 
     def cells(self) -> Iterable[str]:
         """Return the line's cells, numbers with six digits."""
@@ -34,6 +52,7 @@ class CsvRow:
 class MetricRow(CsvRow):
     """One row of metrics.csv. Averages are over the batches since the previous row."""
 
+    UNKNOWN = ("watched",)
     step: int
     """Batches done."""
     error: float
@@ -64,6 +83,7 @@ class MetricRow(CsvRow):
 class DecisionRow(CsvRow):
     """One row of decisions.csv: what the recipe did after a batch, and why."""
 
+    UNKNOWN = ("error",)
     step: int
     """Batches done."""
     action: str
@@ -74,6 +94,17 @@ class DecisionRow(CsvRow):
     """Held-out error of the averaged weights at that time, as a share of its target."""
     gates: str
     """The gates concerned, separated by spaces."""
+
+    @classmethod
+    def parse(cls, line: str, n: int | None = None) -> Self:
+        """Read a line; raise ValueError if it is not one of these rows, or names a gate that is not among n."""
+        row = super().parse(line)
+        if row.action not in ACTIONS:
+            raise ValueError(f"{brief(row.action)} is none of {', '.join(ACTIONS)}")
+        beyond = [gate for gate in map(_whole, row.gates.split()) if n is not None and gate >= n]
+        if beyond:
+            raise ValueError(f"there is no gate {beyond[0]} among {n}")
+        return row
 
 
 @dataclass(frozen=True)
@@ -96,12 +127,6 @@ class HeldOut:
         """Return the errors times `square`."""
         names = ("error", "high", "error_at_mean", "spread")
         return replace(self, **{name: getattr(self, name) * square for name in names})
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Self:
-        """Read what a file holds; versions up to 0.1 also stored the lower end of an interval."""
-        numbers: dict[str, Any] = {name: float(number) for name, number in content.items() if name != "low"}
-        return cls(**{**numbers, "count": int(numbers["count"])})
 
 
 @dataclass(frozen=True)
@@ -231,17 +256,54 @@ class Result:
 
     @classmethod
     def from_json(cls, text: str) -> "Result":
-        """Read result.json; raise ValueError, TypeError or KeyError if it is damaged."""
-        content = json.loads(text, parse_constant=_raise_not_a_number)
-        for key in ("heldout", "validation"):
-            content[key] = HeldOut.from_dict(content[key])
-        if content.get("certificate") is not None:
-            claim = content["certificate"]
-            content["certificate"] = Certificate(**{**claim, "refused": [Refused(**one) for one in claim["refused"]]})
-        content["dimensions"] = [Dimension(**dimension) for dimension in content["dimensions"]]
-        content["tau"] = None if content["tau"] is None else float(content["tau"])
-        return cls(**{**content, "dims": int(content["dims"])})
+        """Read the text of result.json.
+
+        Raises:
+            ValueError: It is damaged.
+        """
+        result = read_record(cls, without_low(parse_json(text)))
+        kept, dims, n = result.kept, result.dims, result.n
+        rules = {
+            "values must be at least 1; it is 0": result.values >= 1,
+            f"tau must be above 0; it is {result.tau}": result.tau is None or result.tau > 0,
+            f"kept must be {dims} different numbers below {n}; it is {brief(kept)}": (
+                len(kept) == len(set(kept)) == dims and all(one < n for one in kept)
+            ),
+            f"dimensions must be a list of {dims}; it has {len(result.dimensions)}": len(result.dimensions) == dims,
+        }
+        for rule, holds in rules.items():
+            if not holds:
+                raise NarrowsError(rule)
+        return result
 
 
-def _raise_not_a_number(name: str) -> float:
-    raise ValueError(f"{name} is not a number")
+def without_low(content: Any) -> Any:
+    """Return the content of a file without the lower ends of intervals, which versions up to 0.1 stored."""
+    if type(content) is not dict:
+        return content
+    return {name: without_low(entry) for name, entry in content.items() if name != "low"}
+
+
+def cost_columns(n: int) -> list[str]:
+    """Return the header of costs.csv."""
+    return ["step", *map(str, range(n))]
+
+
+def parse_costs(line: str) -> list[float | None]:
+    """Read a line of costs.csv, without the batch; None where a dimension was closed."""
+    step, *costs = line.split(",")
+    _whole(step)
+    return [_finite(cost) if cost else None for cost in costs]
+
+
+def _whole(cell: str) -> int:
+    if not (cell.isascii() and cell.isdigit() and len(cell) <= 16 and int(cell) <= LARGEST_WHOLE):
+        raise ValueError(f"{brief(cell)} is not a whole number")
+    return int(cell)
+
+
+def _finite(cell: str) -> float:
+    number = float(cell)
+    if not abs(number) <= LARGEST:
+        raise ValueError(f"{brief(cell)} is not a finite number")
+    return number

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from narrows._util.errors import NarrowsError, did_you_mean, setting
+from narrows._util.text import brief, printable
 from narrows.recipes.registry import RECIPES, Effort, RecipeName
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ PROMISES = ("tau", "tau_per_value", "explained", "as_good_as")
 COUNTS = ("as_good_as", "n", "steps", "batch", "width", "threads", "log_every", "eval_every", "checkpoint_every")
 SMALLEST, LARGEST = 1e-30, 1e30
 """Limits of tau: what single precision can work with."""
+MOST = 10**15
+"""Limit of all counts: a whole number that arithmetic with floats keeps exact."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ class TrainConfig:
         _check(values, "explained", "between 0 and 1 (0.95 for 95%)", lambda value: 0 < value < 1)
         for name in COUNTS:
             _check(values, name, "at least 1", lambda value: value == "auto" or value >= 1)
+            _check(values, name, f"at most {MOST:,}", lambda value: value == "auto" or value <= MOST)
         for name in ("seed", "split_seed"):
             _check(values, name, "between 0 and 2^63", lambda value: 0 <= value < 2**63)
         _check_combination(values)
@@ -125,7 +129,7 @@ class TrainConfig:
 def _check(values: dict[str, Any], name: str, rule: str, holds: Callable[[Any], bool]) -> None:
     value = values[name]
     if value is not None and not holds(value):
-        shown = f"{value:g}" if isinstance(value, float) else value
+        shown = f"{value:g}" if isinstance(value, float) else printable(value, 80)
         raise NarrowsError(f"{setting(name)} must be {rule}; it is {shown}")
 
 
@@ -169,11 +173,14 @@ def _plain_value(name: str, value: Any, kind: Any) -> Any:
     }
     kind = next((kind for kind in allowed if kind in rules), None)
     if kind is None:
-        raise NarrowsError(f"{setting(name)} must be one of {', '.join(allowed)}; it is {value!r}")
+        raise NarrowsError(f"{setting(name)} must be one of {', '.join(allowed)}; it is {brief(value)}")
     abstract, rule = rules[kind]
     if not isinstance(value, abstract) or (isinstance(value, bool) and kind is not bool):
-        raise NarrowsError(f"{setting(name)} must be {rule}; it is {value!r}")
-    return kind(value)
+        raise NarrowsError(f"{setting(name)} must be {rule}; it is {brief(value)}")
+    try:
+        return kind(value)
+    except OverflowError:  # a whole number that no float can hold
+        raise NarrowsError(f"{setting(name)} must be {rule} of ordinary size; it is {brief(value)}") from None
 
 
 def config_from_dict(settings: dict[str, Any], source: str) -> TrainConfig:
@@ -190,7 +197,7 @@ def config_from_dict(settings: dict[str, Any], source: str) -> TrainConfig:
     for name in settings:
         if name not in known:
             hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
-            raise NarrowsError(f"{source} has an unknown setting {name!r}{hint}")
+            raise NarrowsError(f"{source} has an unknown setting {brief(name)}{hint}")
     try:
         return TrainConfig(**settings).checked()
     except NarrowsError as error:

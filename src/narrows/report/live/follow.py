@@ -110,7 +110,12 @@ class Follower:
     def _turn_to(self, folder: RunFolder) -> None:
         self.folder = folder
         self.metrics = Growing(folder.metrics, MetricRow.parse)
-        self.decisions = Growing(folder.decisions, DecisionRow.parse)
+        self.decisions = Growing(folder.decisions, self._parse_decision)
+        self.n: int | None = None
+        """Latent dimensions at the start of that run, once they are known."""
+
+    def _parse_decision(self, line: str) -> DecisionRow:
+        return DecisionRow.parse(line, self.n)
 
     def look(self) -> Snapshot:
         """Return a snapshot."""
@@ -120,6 +125,7 @@ class Follower:
         run = None
         if folder.config.exists():
             config = config_from_dict(folder.read_config(), str(folder.config))
+            self.n = config.n if isinstance(config.n, int) else None
             run = RunContents(folder, config, self.metrics.read(), self.decisions.read())
         return Snapshot(self.top, folder, part, run, ended, self._news(), self.silence)
 
