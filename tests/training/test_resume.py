@@ -1,6 +1,7 @@
 """Training through a checkpoint equals training in one go, bit for bit, however the run was stopped."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -12,6 +13,7 @@ import torch
 from commands import HANGS, SMALL, command, run, run_until, small
 from narrows.cli import main
 from narrows.runs.folder import RunFolder
+from narrows.runs.records import MetricRow
 from narrows.training.checkpoint import MAGIC, list_checkpoints, read_checkpoint
 
 TAU = 180
@@ -19,8 +21,10 @@ TAU = 180
 
 def final_state(folder: RunFolder) -> dict:
     state = read_checkpoint(list_checkpoints(folder.checkpoints)[-1])
-    assert state is not None
     del state["seconds"], state["looks"]  # a run that ended before had one look more
+    seconds = MetricRow.columns().index("seconds")
+    rows = [line.split(",") for line in state["records"]["metrics.csv"]]
+    state["records"]["metrics.csv"] = [row[:seconds] + row[seconds + 1 :] for row in rows]
     state["selection"] = state["selection"]["regular"]  # the candidate of an earlier end is kept apart
     return state
 
@@ -117,6 +121,26 @@ def test_a_killed_run_continues_bit_for_bit(images, tmp_path, long_run, step):
     resumed = run("resume", killed.path)
     assert resumed.returncode == 0, resumed.stderr
     assert_same_run(long_run, killed)
+
+
+@pytest.mark.parametrize("content", [None, "", "step,er", "all gone\n1\n"])
+def test_damaged_rows_are_written_anew_from_the_checkpoint(images, tmp_path, long_run, content):
+    stopped = RunFolder(tmp_path / "stopped")
+    stop_after(53, signal.SIGTERM, images, stopped.path)
+    stopped.metrics.unlink()
+    if content is not None:
+        stopped.metrics.write_text(content)
+    assert main(["resume", str(stopped.path)]) == 0
+    assert_same_run(long_run, stopped)
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_can_be_resumed(images, tmp_path, long_run):
+    """Its settings are there, and nothing else."""
+    out = tmp_path / "run"
+    stop_after(1, signal.SIGKILL, images, out)
+    shutil.rmtree(out / "checkpoints")
+    assert main(["resume", str(out)]) == 0
+    assert_same_run(long_run, RunFolder(out))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -218,10 +242,10 @@ def test_an_extended_run_that_is_stopped_has_no_answer_until_it_ends(images, tmp
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("tau", 500.0, "says tau = 500.0, but this run was trained with 180.0"),
-        ("split_seed", 9, "says split_seed = 9"),
-        ("n", 5, "says n = 5"),
-        ("learning_rate", 0.1, "says learning_rate = 0.1"),
+        ("tau", 500.0, "say tau = 500.0, but it was trained with 180.0"),
+        ("split_seed", 9, "say split_seed = 9"),
+        ("n", 5, "say n = 5"),
+        ("learning_rate", 0.1, "say learning_rate = 0.1"),
         ("estimator", "foo", "--estimator must be one of arm, disarm"),
         ("width", "2", "--width must be a whole number; it is '2'"),
         ("n", None, "--n must be a whole number"),

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -16,22 +15,20 @@ from narrows._util.allocator import keep_memory
 from narrows._util.errors import NarrowsError, as_option
 from narrows.cli import apply, data, evaluate, explore, report, reproduce, train, watch  # noqa: F401
 from narrows.cli.app import app
-from narrows.runs.folder import read_settings
+from narrows.runs.folder import read_settings, way_on
 from narrows.training.config import PROMISES, config_from_dict
-from narrows.training.signals import Interrupted
+from narrows.training.signals import Interrupted, ended_by
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     Arguments:
-        arguments: The command line; without it, the program's own, and then the allocator and signals are set up too.
+        arguments: The command line; without it, the program's own, and then the allocator is set up too.
     """
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
         keep_memory()
-        # As at Ctrl-C, files and the terminal are left in order.
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         return code if isinstance(code, int) else 0
@@ -42,13 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.flush()  # a thread of pyarrow may still be reading ahead and would abort a normal exit
             os._exit(2)
         return 2
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+    except KeyboardInterrupt as error:
+        number = ended_by(error)
+        print(f"narrows: stopped by {signal.Signals(number).name}", file=sys.stderr)
+        return 128 + number
     except BrokenPipeError:  # nobody reads our output any more; the results are in their files
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return 0
     except Interrupted as stopped:
-        print(f"{stopped}; continue with: narrows resume {shlex.quote(str(stopped.folder))}")
+        print(f"{stopped}; {way_on(stopped.folder)}")
         return 128 + stopped.number
     except OSError as error:
         print(f"narrows: error: {error}", file=sys.stderr)

@@ -119,9 +119,9 @@ def resume(run: Path, /, *, steps: int | None = None, live: bool = False) -> Non
     if FrontFolder(run).about.exists():
         if steps is not None:
             raise NarrowsError(f"{setting('steps')} is for single runs; a front ends by itself")
-        _show(resume_front(run, listener=make_display(live)))
-        return
-    outcome = resume(run, steps, listener=make_display(live))
+        outcome: Outcome | FrontOutcome = resume_front(run, listener=make_display(live))
+    else:
+        outcome = resume(run, steps, listener=make_display(live))
     for line in outcome.warnings:
         print(f"narrows: warning: {line}; the one before it was used", file=sys.stderr)
     _show(outcome)

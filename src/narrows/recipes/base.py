@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from narrows._util.schema import Schema
 from narrows.gates.l0 import Estimator
 from narrows.model.vae import GatedVAE
 from narrows.objective import Error
@@ -153,6 +154,10 @@ class Recipe(ABC):
 
     def recipe_state(self) -> dict[str, Any]:
         """Return the state that is not in the objective's `state_dict`."""
+        return {}
+
+    def describe_state(self) -> Schema:
+        """Return what `recipe_state` must look like, before any of it is restored."""
         return {}
 
     def load_recipe_state(self, state: dict[str, Any]) -> None:

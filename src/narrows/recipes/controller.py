@@ -23,9 +23,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
+from narrows._util.checks import MEASURED, WHOLE, Rule, indices_below, one_of
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.schema import Each, Schema
 from narrows.recipes.registry import Effort
 
 Phase = Literal["fit", "closed", "restored", "release", "ended"]
@@ -33,6 +35,11 @@ Removal = Callable[[], Iterable[tuple[int, float]] | None]
 """Returns the open gates from the cheapest on, each with the cost of closing it together with all before it, as a share
 of the target; None while costs are unknown."""
 
+POINT = Rule(
+    "a number of batches and an error",
+    lambda value: isinstance(value, tuple) and len(value) == 2 and WHOLE.holds(value[0]) and MEASURED.holds(value[1]),
+)
+"""One measurement, as a checkpoint holds it."""
 
 EFFORTS: dict[Effort, float] = {"quick": 0.2, "normal": 0.75, "thorough": 3.0}
 """The patience of each effort that a user can choose."""
@@ -286,6 +293,20 @@ class Controller:
         """Return the state as plain data for a checkpoint."""
         names = ("phase", "since", "step", "pending", "last_error", "good_error", "limit", "falls_from")
         return {**{name: getattr(self, name) for name in names}, "seen": list(self.seen)}
+
+    def describe_state(self, n: int) -> Schema:
+        """Return what `state_dict` must look like for n gates."""
+        return {
+            "phase": one_of(get_args(Phase)),
+            "since": WHOLE,
+            "step": WHOLE,
+            "pending": indices_below(n),
+            "last_error": MEASURED,
+            "good_error": MEASURED,
+            "limit": WHOLE,
+            "falls_from": WHOLE,
+            "seen": Each(POINT),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state that `state_dict` returned."""

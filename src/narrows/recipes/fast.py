@@ -29,7 +29,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from narrows._util.checks import FLAG, WHOLE
 from narrows._util.errors import NarrowsError
+from narrows._util.schema import Either, Schema
+from narrows._util.tensors import like, like_all
 from narrows.constraint import SteeredBound
 from narrows.model.vae import GatedVAE
 from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
@@ -314,6 +317,18 @@ class Fast(nn.Module, Recipe):
             "calibrated": self.calibrated,
             "watched": self.watched,
             "fresh": self.fresh,
+        }
+
+    def describe_state(self) -> Schema:
+        """Return what `recipe_state` must look like."""
+        return {
+            "monitor": self.monitor.describe_state(),
+            "controller": self.controller.describe_state(self.model.n),
+            "good": Either({}, like_all(self.model.state_dict())),
+            "target": like(self.target()),
+            "calibrated": WHOLE,
+            "watched": like(self.watched),
+            "fresh": FLAG,
         }
 
     def load_recipe_state(self, state: dict[str, Any]) -> None:

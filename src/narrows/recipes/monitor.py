@@ -22,6 +22,8 @@ import torch
 from torch import Tensor
 
 from narrows._util.processes import mean_over_processes
+from narrows._util.schema import Schema
+from narrows._util.tensors import generator_state, like, like_all
 from narrows.model.vae import GatedVAE, Posterior, standard_normal
 from narrows.objective import Error, per_example
 from narrows.recipes.base import Draw, Share, all_rows
@@ -185,6 +187,14 @@ class Monitor:
             **{name: getattr(self, name) for name in STATE},
             "averaged": self.averaged.state_dict(),
             "generator": self.generator.get_state(),
+        }
+
+    def describe_state(self) -> Schema:
+        """Return what `state_dict` must look like."""
+        return {
+            **{name: like(getattr(self, name)) for name in STATE},
+            "averaged": like_all(self.averaged.state_dict()),
+            "generator": generator_state(self.generator),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

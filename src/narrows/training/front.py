@@ -9,7 +9,8 @@ Each tau is an ordinary run in a folder of its own (OUT/tau-3, OUT/tau-4, ...); 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from narrows._util.errors import NarrowsError, setting
@@ -18,7 +19,7 @@ from narrows.recipes.registry import RECIPES
 from narrows.runs.folder import RunFolder, claim_folder
 from narrows.runs.front import FrontFolder
 from narrows.runs.records import Result
-from narrows.training.checkpoint import load_newest, read_checkpoint
+from narrows.training.checkpoint import Damaged, load_newest, read_checkpoint
 from narrows.training.config import LARGEST, PROMISES, SMALLEST, TrainConfig, config_from_dict, to_dict
 from narrows.training.listeners import Listener
 from narrows.training.setup import make_plan, on_first_process
@@ -35,6 +36,8 @@ class FrontOutcome:
     """The answers, for the smallest tau first."""
     folder: FrontFolder
     data: Data
+    warnings: list[str] = field(default_factory=list)
+    """One line per damaged checkpoint that was skipped."""
 
 
 def train_front(
@@ -106,31 +109,32 @@ def _train_levels(
 ) -> FrontOutcome:
     """Train every level that has no answer yet; `trainer` is the first one's, if it is built already."""
     results: list[Result] = []
+    warnings: list[str] = []
     previous: RunFolder | None = None
-    for tau in taus:
-        run = folder.level(tau)
-        result = on_first_process(config, run.read_result)
-        if result is None:
-            listener.stage(f"tau {tau:g}, {len(results) + 1} of {len(taus)}")
-            trainer = trainer or Trainer(make_plan(replace(config, tau=tau), data), listener)
-            with interrupted_in(folder.path):
-                result = _train_level(trainer, run, previous)
-        results.append(result)
-        on_first_process(config, lambda: folder.write_table(results))
-        previous, trainer = run, None
-    return FrontOutcome(results, folder, data)
+    with interrupted_in(folder.path):
+        for tau in taus:
+            run = folder.level(tau)
+            result = on_first_process(config, run.read_result)
+            if result is None:
+                listener.stage(f"tau {tau:g}, {len(results) + 1} of {len(taus)}")
+                trainer = trainer or Trainer(make_plan(replace(config, tau=tau), data), listener)
+                result = _train_level(trainer, run, previous, warnings)
+            results.append(result)
+            on_first_process(config, lambda: folder.write_table(results))
+            previous, trainer = run, None
+    return FrontOutcome(results, folder, data, warnings)
 
 
-def _train_level(trainer: Trainer, run: RunFolder, previous: RunFolder | None) -> Result:
+def _train_level(trainer: Trainer, run: RunFolder, previous: RunFolder | None, warnings: list[str]) -> Result:
+    """Train one level from the state in which the level before it found its size; `warnings` grow by damaged files."""
     sink = FolderSink(run, keep_settled=True)
     if on_first_process(trainer.config, lambda: any(run.checkpoints.glob("*.ckpt"))):
-        state, _ = load_newest(run.checkpoints)
+        state, damaged = load_newest(run.checkpoints, trainer.check_state)
+        warnings += damaged
         return trainer.resume(sink, state)
     if previous is not None:
-        settled = read_checkpoint(previous.settled)
-        if settled is None:
-            raise NarrowsError(
-                f"{previous.settled} is missing or damaged; delete {previous.path} and resume the front again"
-            )
-        trainer.continue_from(settled)
+        try:
+            trainer.continue_from(read_checkpoint(previous.settled, partial(trainer.check_state, same_run=False)))
+        except Damaged as error:
+            raise NarrowsError(f"{error}; delete {previous.path} and resume the front again") from None
     return trainer.start(sink)

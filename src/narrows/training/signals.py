@@ -1,10 +1,22 @@
-"""Ctrl-C and SIGTERM as a request: the batch is finished, a checkpoint written, and only then the run stops."""
+"""Ctrl-C and SIGTERM: a request while a run trains, an orderly end at any other time.
+
+While a run trains, the first signal is a request (`StopRequest`): the batch is finished, a checkpoint written, and only
+then the run stops. Before and after, and for the second signal, `EndProgram` raises `Stopped`, which takes the way of a
+KeyboardInterrupt: files are removed or left whole, and the terminal is given back.
+
+Python may run a signal handler inside an import or a destructor, where exceptions are swallowed or turned into others.
+So `EndProgram` also remembers its signal: a run that begins nevertheless stops after its first batch, and the program
+ends in the same way whatever exception the signal has become.
+"""
 
 import signal
+import sys
 import threading
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(Exception):
@@ -15,10 +27,53 @@ class Interrupted(Exception):
         self.step, self.folder, self.number = step, folder, number
 
 
+class Stopped(KeyboardInterrupt):
+    """The program was stopped by a signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.number = number
+
+
+class EndProgram:
+    """The handler of a program's signals, from its first moment on: remember the signal and raise `Stopped`."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """The signal that came, or 0."""
+
+    def install(self) -> None:
+        """Take the signals, except those that whoever started the program wants ignored (nohup, a shell's `&`)."""
+        for number in SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self)
+        sys.unraisablehook = self._unraisable
+
+    def uninstall(self) -> None:
+        """Ignore signals from now on: the program is about to end, and only has to say so."""
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """End the program."""
+        self.number = number
+        raise Stopped(number)
+
+    def _unraisable(self, unraisable: Any) -> None:
+        """Say nothing of a `Stopped` that was raised where it could not be caught."""
+        if not isinstance(unraisable.exc_value, Stopped):
+            sys.__unraisablehook__(unraisable)
+
+
+def ended_by(error: BaseException | None = None) -> int:
+    """Return the signal that has ended the program, or 0: by the exception, or by what its handler remembers."""
+    if isinstance(error, KeyboardInterrupt):
+        return getattr(error, "number", signal.SIGINT)
+    return max((getattr(signal.getsignal(number), "number", 0) for number in SIGNALS), default=0)
+
+
 class StopRequest:
     """While the block runs, SIGINT and SIGTERM only set `signal`. A second one acts as it always did."""
-
-    SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
     def __init__(self) -> None:
         self.signal = 0
@@ -26,7 +81,9 @@ class StopRequest:
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in self.SIGNALS}
+            self.signal = ended_by()  # one that came before, in a place where it could not be raised
+            kept = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._note) for number in kept}
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -1,6 +1,5 @@
 """Where a run writes: a folder, or memory for the estimator. The trainer knows only the interface, `Sink`."""
 
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -8,10 +7,11 @@ from typing import Any
 from narrows._util.errors import NarrowsError
 from narrows.model.storage import save_model
 from narrows.model.vae import VAE
-from narrows.runs.folder import RunFolder
+from narrows.runs.folder import Records, RunFolder, way_on
+from narrows.runs.front import outermost
 from narrows.runs.records import DecisionRow, MetricRow, Result
-from narrows.training.checkpoint import save_checkpoint, write_state
-from narrows.training.signals import Interrupted, StopRequest
+from narrows.training.checkpoint import list_checkpoints, save_checkpoint, write_state
+from narrows.training.signals import Interrupted, StopRequest, ended_by
 
 State = Callable[[], dict[str, Any]]
 """Returns the run's whole state; called only by a sink that stores it."""
@@ -34,8 +34,8 @@ class Sink:
     def start(self, settings: dict[str, Any], state: State) -> None:
         """Begin a run that has no batch yet."""
 
-    def restart(self, settings: dict[str, Any], step: int, log_every: int) -> None:
-        """Continue a run after batch `step`."""
+    def restart(self, settings: dict[str, Any], step: int, records: Records) -> None:
+        """Continue a run after batch `step`; `records` are the lines that it had written by then."""
 
     def write_row(self, row: MetricRow, costs: list[float] | None) -> None:
         """Store one row of metrics and the costs of removal at that batch."""
@@ -89,52 +89,57 @@ class FolderSink(Sink):
         super().__init__(folder)
         self.files, self.keep_settled = folder, keep_settled
         self.saved_step = 0
+        self.records: Records = {path.name: [] for path in (folder.metrics, folder.decisions, folder.costs)}
+        """The lines of the .csv files so far. Checkpoints hold them, so that a damaged file can be written anew."""
 
     @contextmanager
     def session(self) -> Iterator[StopRequest]:
-        """Hold the folder and take signals as requests; after a second Ctrl-C or a full disk, say how to continue."""
+        """Hold the folder and take signals as requests; after a second one or a full disk, say how to continue."""
         try:
             with super().session() as stop, self.files.lock():
                 yield stop
-        except KeyboardInterrupt:
-            raise Interrupted(self.saved_step, self.files.path, signal.SIGINT) from None
+        except KeyboardInterrupt as stopped:
+            raise Interrupted(self.saved_step, self.files.path, ended_by(stopped)) from None
         except OSError as error:
             raise NarrowsError(
-                f"cannot write into {self.files.path}: {error.strerror}; what was saved is safe: free some space, then "
-                f"continue with `narrows resume {self.files.path}`"
+                f"cannot write into {self.files.path}: {error.strerror or error}; what was saved is safe: free some "
+                f"space, then {way_on(outermost(self.files))}"
             ) from error
 
     def start(self, settings: dict[str, Any], state: State) -> None:
         """Write the settings and a checkpoint of batch 0, so that the run can be resumed from any moment on."""
+        if list_checkpoints(self.files.checkpoints):
+            raise NarrowsError(f"another process has just begun a run in {self.files.path}; choose another folder")
         self.files.write_config(settings)
         self.write_checkpoint(0, state)
 
-    def restart(self, settings: dict[str, Any], step: int, log_every: int) -> None:
-        """Drop what was written after batch `step`, and the answer, which no longer holds."""
+    def restart(self, settings: dict[str, Any], step: int, records: Records) -> None:
+        """Write the .csv files as they were after batch `step`, and drop the answer, which no longer holds."""
         self.saved_step = step
-        self.files.truncate_rows(step, log_every)
+        self.records = {name: list(lines) for name, lines in records.items()}
+        self.files.write_records(self.records)
         self.files.result.unlink(missing_ok=True)
         self.files.write_config(settings)
 
     def write_row(self, row: MetricRow, costs: list[float] | None) -> None:
         """Append to metrics.csv and costs.csv."""
-        self.files.append_row(row)
+        self.records[self.files.metrics.name].append(self.files.append_row(row))
         if costs is not None:
-            self.files.append_costs(row.step, costs)
+            self.records[self.files.costs.name].append(self.files.append_costs(row.step, costs))
 
     def write_decision(self, row: DecisionRow) -> None:
         """Append to decisions.csv."""
-        self.files.append_decision(row)
+        self.records[self.files.decisions.name].append(self.files.append_decision(row))
 
     def write_checkpoint(self, step: int, state: State) -> None:
         """Write a checkpoint; the last two are kept."""
-        save_checkpoint(self.files.checkpoints, step, state())
+        save_checkpoint(self.files.checkpoints, step, {**state(), "records": self.records})
         self.saved_step = step
 
     def write_settled(self, state: State) -> None:
         """Write settled.ckpt, once, if the next tau of a front needs it."""
         if self.keep_settled and not self.files.settled.exists():
-            write_state(self.files.settled, state())
+            write_state(self.files.settled, {**state(), "records": self.records})
 
     def write_model(self, model: VAE, about: dict[str, Any]) -> None:
         """Write model.safetensors."""

@@ -21,7 +21,7 @@ from narrows.training.checkpoint import load_newest
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
 from narrows.training.listeners import Listener
 from narrows.training.setup import make_plan, on_first_process, tau_as_good
-from narrows.training.signals import Interrupted
+from narrows.training.signals import Interrupted, ended_by
 from narrows.training.sinks import FolderSink
 from narrows.training.trainer import Trainer
 
@@ -70,10 +70,11 @@ def train(
     first = config if config.as_good_as is None else _reference(config)
     trainer = Trainer(make_plan(first, loaded), listener)
     folder = on_first_process(config, lambda: RunFolder(claim_folder(out, loaded.name)))
-    if config.as_good_as is None:
-        return Outcome(trainer.start(FolderSink(folder)), folder, loaded)
-    on_first_process(config, lambda: folder.write_config(to_dict(config)))
-    return _train_as_good_as(config, folder, loaded, listener, trainer)
+    with interrupted_in(folder.path):
+        if config.as_good_as is None:
+            return Outcome(trainer.start(FolderSink(folder)), folder, loaded)
+        on_first_process(config, lambda: folder.write_config(to_dict(config), new=True))
+        return _train_as_good_as(config, folder, loaded, listener, trainer)
 
 
 def resume(
@@ -105,18 +106,24 @@ def resume(
                 f"{setting('effort', 'thorough')}"
             )
         config = replace(config, steps=steps).checked()
-    if config.as_good_as is not None:
-        return _train_as_good_as(config, folder, load_data(config, data, listener), listener)
-    if finished is not None and config.steps in ("auto", finished.steps) and folder.model.exists():
+    ended = finished is not None and config.as_good_as is None and config.steps in ("auto", finished.steps)
+    if finished is not None and ended and folder.model.exists():
         return Outcome(finished, folder, None)
-    state, warnings = load_newest(folder.checkpoints)
-    if finished is not None and finished.steps not in state["looks"]:
-        state["looks"].append(finished.steps)  # a damaged checkpoint knew of it
-    if config.steps != "auto" and config.steps < state["step"]:
-        raise NarrowsError(f"{setting('steps', config.steps)} is less than the {state['step']} batches already trained")
     loaded = load_data(config, data, listener)
-    trainer = Trainer(make_plan(config, loaded), listener)
-    return Outcome(trainer.resume(FolderSink(folder), state), folder, loaded, warnings)
+    with interrupted_in(folder.path):
+        if config.as_good_as is not None:
+            return _train_as_good_as(config, folder, loaded, listener)
+        trainer = Trainer(make_plan(config, loaded), listener)
+        if on_first_process(config, folder.is_untouched):  # killed before its first checkpoint
+            return Outcome(trainer.start(FolderSink(folder)), folder, loaded)
+        state, warnings = load_newest(folder.checkpoints, trainer.check_state)
+        if finished is not None and finished.steps not in state["looks"]:
+            state["looks"].append(finished.steps)  # a damaged checkpoint knew of it
+        if config.steps != "auto" and config.steps < state["step"]:
+            raise NarrowsError(
+                f"{setting('steps', config.steps)} is less than the {state['step']} batches already trained"
+            )
+        return Outcome(trainer.resume(FolderSink(folder), state), folder, loaded, warnings)
 
 
 def _reference(config: TrainConfig) -> TrainConfig:
@@ -138,25 +145,28 @@ def _train_as_good_as(
     assert config.as_good_as is not None
     count, plain = config.as_good_as, RunFolder(folder.plain)
     listener.stage(f"first, a plain VAE with {count} dimension{'' if count == 1 else 's'}: which error does it have?")
-    with interrupted_in(folder.path):
-        if trainer is None and on_first_process(config, plain.config.exists):
-            reference = resume(plain.path, data=data, listener=listener).result
-        else:
-            trainer = trainer or Trainer(make_plan(_reference(config), data), listener)
-            reference = trainer.start(FolderSink(plain))
+    warnings: list[str] = []
+    if trainer is None and on_first_process(config, plain.config.exists):
+        resumed = resume(plain.path, data=data, listener=listener)
+        reference, warnings = resumed.result, resumed.warnings
+    else:
+        trainer = trainer or Trainer(make_plan(_reference(config), data), listener)
+        reference = trainer.start(FolderSink(plain))
     n = 2 * count if config.n == "auto" else config.n
     narrow = replace(config, as_good_as=None, tau=tau_as_good(reference.validation, config, data), n=n)
     listener.stage(f"now from {n} dimensions, as few as are as good as that one")
-    return Outcome(Trainer(make_plan(narrow, data), listener).start(FolderSink(folder)), folder, data)
+    return Outcome(Trainer(make_plan(narrow, data), listener).start(FolderSink(folder)), folder, data, warnings)
 
 
 @contextlib.contextmanager
 def interrupted_in(path: Path) -> Iterator[None]:
-    """Let an interruption of a part of a run name the folder of the whole."""
+    """Let an interruption of a part of a run, or between its parts, name the folder of the whole."""
     try:
         yield
     except Interrupted as stopped:
         raise Interrupted(stopped.step, path, stopped.number) from None
+    except KeyboardInterrupt as stopped:
+        raise Interrupted(0, path, ended_by(stopped)) from None
 
 
 def load_data(config: TrainConfig, given: AnyData | None, listener: Listener) -> Data:

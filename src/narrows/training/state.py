@@ -1,0 +1,115 @@
+"""What a checkpoint holds, entry by entry: names, types and shapes.
+
+The digest of a checkpoint tells that it is whole, not that it makes sense: another program, or a stranger, may have
+written it. So every state is compared with this description before any of it is used. Each part of a run that has a
+state describes it here or, for recipes, beside the code that makes it (`Recipe.describe_state`).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from narrows._util.checks import (
+    ABOVE_ZERO,
+    FLAG,
+    MEASURED,
+    OBJECT,
+    TEXT,
+    WHOLE,
+    Rule,
+    indices_below,
+    list_of,
+    whole_below,
+)
+from narrows._util.schema import Each, Either, Schema, Some, exactly
+from narrows._util.tensors import generator_state, like, like_all
+from narrows.model.vae import GatedVAE
+from narrows.runs.records import DecisionRow, MetricRow, parse_costs
+
+if TYPE_CHECKING:
+    from narrows.training.trainer import Trainer
+
+HELD_OUT: Schema = {
+    "error": MEASURED,
+    "high": MEASURED,
+    "error_at_mean": MEASURED,
+    "count": WHOLE,
+    "spread": MEASURED,
+}
+"""The errors of a candidate (`HeldOut`)."""
+
+
+def describe_state(trainer: "Trainer") -> Schema:
+    """Return the description of a run's state, from the parts of its trainer."""
+    return {
+        "step": WHOLE,
+        "validated": WHOLE,
+        "seconds": MEASURED,
+        "looks": list_of(WHOLE),
+        "config": OBJECT,
+        "fingerprint": TEXT,
+        "recipe": trainer.recipe.describe_state(),
+        "noise": generator_state(trainer.noise),
+        "totals": like(trainer.totals),
+        "objective": like_all(trainer.objective.state_dict()),
+        "optimiser": describe_optimiser(trainer.optimiser),
+        "batches": {"epoch": WHOLE, "position": whole_below(trainer.batches.per_epoch + 1)},
+        "selection": describe_selection(trainer.model),
+        "records": {
+            "metrics.csv": Each(_line(MetricRow.parse)),
+            "decisions.csv": Each(_line(lambda line: DecisionRow.parse(line, trainer.model.n))),
+            "costs.csv": Each(_line(parse_costs)),
+        },
+    }
+
+
+def describe_selection(model: GatedVAE) -> Schema:
+    """Return the description of the models that a run keeps, of which each is a state of the whole model."""
+    passed: dict[Any, Schema] = {"kept": indices_below(model.n), "step": WHOLE, "state": like_all(model.state_dict())}
+    candidate: Schema = {**passed, "validation": HELD_OUT, "final": FLAG}
+    return {
+        "regular": Each(candidate),
+        "at_end": Each(candidate),
+        "passed": Each(passed),
+        "best": Rule("an error and a count", lambda v: _pair(v) and MEASURED.holds(v[0]) and WHOLE.holds(v[1])),
+    }
+
+
+def describe_optimiser(optimiser: torch.optim.Optimizer) -> Schema:
+    """Return the description of an optimiser's state: its moments are as large as the parameters they belong to.
+
+    Of its settings only the learning rate changes while a run trains.
+    """
+    groups: list[Schema] = []
+    for group in optimiser.state_dict()["param_groups"]:
+        same: dict[Any, Schema] = {name: exactly(value) for name, value in group.items() if name != "initial_lr"}
+        before: Schema = {**same, "lr": ABOVE_ZERO}
+        groups.append(
+            Either(before, {**same, "lr": ABOVE_ZERO, "initial_lr": ABOVE_ZERO})
+        )  # the last phase lowers the rate
+    parameters = [(p, group) for group in optimiser.param_groups for p in group["params"]]
+    moments = {i: _moments(p, group.get("orthogonal", False)) for i, (p, group) in enumerate(parameters)}
+    return {"param_groups": groups, "state": Some(moments)}
+
+
+def _moments(parameter: torch.Tensor, orthogonal: bool) -> Schema:
+    """Return the description of one parameter's moments: Muon's for a matrix that is orthogonalised, else Adam's."""
+    steps = like(torch.zeros(()))
+    if orthogonal:
+        return {"step": steps, "momentum": like(parameter.flatten(1))}
+    return {"step": steps, "exp_avg": like(parameter), "exp_avg_sq": like(parameter)}
+
+
+def _pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2
+
+
+def _line(parse: Callable[[str], object]) -> Rule:
+    def holds(value: Any) -> bool:
+        try:
+            return type(value) is str and parse(value) is not None
+        except ValueError:
+            return False
+
+    return Rule("a line of the run's records", holds)
