@@ -185,7 +185,9 @@ def test_what_a_run_leaves_that_was_killed_before_it_began_is_no_run(tmp_path):
     folder.checkpoints.mkdir()
     (folder.checkpoints / ".batch-000000000.ckpt.abc.part").touch()
     (folder.path / ".config.json.abc.part").touch()
-    assert refused(folder.read_config).endswith("stopped before it began; start it again with the same command")
+    advice = "if a run was stopped there before it began, start it again with the same command"
+    assert refused(folder.read_config).endswith(f"it is empty; {advice}")
+    assert refused(RunFolder(tmp_path / "none").read_config).endswith(f"it does not exist; {advice}")
     assert claim_folder(folder.path, "x") == folder.path
     with folder.lock():
         assert list(folder.path.rglob("*.part")) == []

@@ -94,9 +94,10 @@ class RunFolder:
             NarrowsError: The folder is not a run's, or its config.json is damaged.
         """
         if not self.config.exists():
-            if self.path.is_dir() and is_free(self.path):
+            if not self.path.exists() or (self.path.is_dir() and is_free(self.path)):
+                what = "is empty" if self.path.exists() else "does not exist"
                 raise NarrowsError(
-                    f"{self.path} is not a run folder yet: it is empty, or its run was stopped before it began; "
+                    f"{self.path} is not a run folder: it {what}; if a run was stopped there before it began, "
                     f"{way_on(self.path)}"
                 )
             raise NarrowsError(f"{self.path} is not a run folder: it has no readable config.json")

@@ -4,11 +4,13 @@ While a run trains, the first signal is a request (`StopRequest`): the batch is 
 then the run stops. Before and after, and for the second signal, `EndProgram` raises `Stopped`, which takes the way of a
 KeyboardInterrupt: files are removed or left whole, and the terminal is given back.
 
-Python may run a signal handler inside an import or a destructor, where exceptions are swallowed or turned into others.
-So `EndProgram` also remembers its signal: a run that begins nevertheless stops after its first batch, and the program
-ends in the same way whatever exception the signal has become.
+Python may run a signal handler inside an import, where an exception can end the process (torch imports modules from
+C++), or inside a destructor, where it is swallowed. There `EndProgram` sends the signal to itself again a moment later.
+It also remembers its signal: a run that begins nevertheless stops after its first batch, and the program ends in the
+same way whatever exception the signal has become.
 """
 
+import os
 import signal
 import sys
 import threading
@@ -17,6 +19,8 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+AGAIN = 0.02
+"""Seconds after which a signal is sent again that came at a moment when it could not be acted on."""
 
 
 class Interrupted(Exception):
@@ -55,14 +59,34 @@ class EndProgram:
             signal.signal(number, signal.SIG_IGN)
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """End the program."""
+        """End the program, as soon as it is not importing anything."""
         self.number = number
-        raise Stopped(number)
+        if _is_importing(frame):
+            _send_again(number)
+        else:
+            raise Stopped(number)
 
     def _unraisable(self, unraisable: Any) -> None:
-        """Say nothing of a `Stopped` that was raised where it could not be caught."""
-        if not isinstance(unraisable.exc_value, Stopped):
+        """Try again where a `Stopped` was raised but could not be caught; say all other things as usual."""
+        if isinstance(unraisable.exc_value, Stopped):
+            _send_again(unraisable.exc_value.number)
+        else:
             sys.__unraisablehook__(unraisable)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _send_again(number: int) -> None:
+    """Send this process a signal a moment later."""
+    timer = threading.Timer(AGAIN, os.kill, (os.getpid(), number))
+    timer.daemon = True
+    timer.start()
 
 
 def ended_by(error: BaseException | None = None) -> int:
