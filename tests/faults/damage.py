@@ -59,9 +59,7 @@ def damage(place: Place, name: str, out: Path, rng: random.Random) -> Counter[st
         repair(place, out, victim, backup)
         left = set()
         if part_has_ended(source / victim.relative_to(out)) and _content(victim) in (content, None):
-            left = {
-                str(victim.relative_to(out))
-            }  # only figures need it, and it was deleted as advised or stays as it is
+            left = {str(victim.relative_to(out))}  # only figures need it
         compare(
             contents(out, left), {path: value for path, value in place.undisturbed[name].items() if path not in left}
         )
