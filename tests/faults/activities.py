@@ -182,8 +182,8 @@ class Explorer:
         return Counter({"visits": 1, "requests": len(requests) + 2})
 
     def end(self) -> None:
-        """End the server as Ctrl-C does."""
-        self.process.send_signal(signal.SIGINT)
+        """End the server."""
+        self.process.send_signal(signal.SIGTERM)  # not SIGINT, which a soak in the background ignores
         out, _ = self.process.communicate(timeout=60)
         if self.process.returncode != 0 or "ended" not in out:
             raise Wrong(f"narrows explore ended with code {self.process.returncode}")

@@ -15,6 +15,7 @@ import json
 import os
 import queue
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -163,9 +164,10 @@ def fuzz(name: str, seed: int, count: int) -> None:
         import atheris
     except ImportError:
         raise SystemExit("atheris is not installed: pip install atheris, or leave --engine out") from None
-    folder = Path(tempfile.mkdtemp(prefix="mutations-"))
-    if os.environ.get("NARROWS_CACHE") != str(folder / "cache"):
-        os.environ.update(Sandbox.environment(folder))
+    folder = Path(tempfile.gettempdir()) / "narrows-atheris"  # libFuzzer ends the process: the next one clears it
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    os.environ.update(Sandbox.environment(folder))
     sandbox, target = Sandbox(folder), TARGETS[name]
     names = sandbox.make_seeds(target)
     for module in [module for module in sys.modules if module.startswith("narrows.")]:

@@ -92,7 +92,7 @@ def mutate_value(rng: Random, content: Any, values: Sequence[Any] = VALUES) -> A
     """Return a copy of nested dictionaries and lists, changed in one to three places."""
     content = {"": copy.deepcopy(content)}
     for _ in range(rng.choice((1, 1, 2, 3))):
-        holders = [holder for holder in _holders(content) if len(holder)]
+        holders = [holder for holder in holders_in(content) if len(holder)]
         holder = rng.choice(holders)
         key = rng.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
         kind = rng.randrange(6) if holder is not content else rng.randrange(3)
@@ -110,7 +110,7 @@ def mutate_value(rng: Random, content: Any, values: Sequence[Any] = VALUES) -> A
     return content.get("")
 
 
-def _holders(content: Any) -> list[Any]:
+def holders_in(content: Any) -> list[Any]:
     """Return all dictionaries and lists in `content`, itself included."""
     found, waiting = [], [content]
     while waiting:

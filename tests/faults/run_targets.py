@@ -10,12 +10,22 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import torch
 
 import narrows
-from faults.mutators import VALUES, mutate_bytes, mutate_csv, mutate_json, mutate_safetensors, mutate_toml, mutate_value
+from faults.mutators import (
+    VALUES,
+    holders_in,
+    mutate_bytes,
+    mutate_csv,
+    mutate_json,
+    mutate_safetensors,
+    mutate_toml,
+    mutate_value,
+)
 from faults.target import Target, command, each
 from narrows import NarrowsError, TrainConfig
 from narrows.inference.sampling import fit_sampler
@@ -45,16 +55,16 @@ TENSORS = (
 )  # fmt: skip
 
 
-class _Stopped(Exception):
-    pass
+class Stopped(Exception):
+    """The end of a run that did not finish."""
 
 
-class _StopsIn(Listener):
+class StopsIn(Listener):
     """Ends a run as a crash would, after its second checkpoint."""
 
     def row(self, row: object) -> None:
         if row.step > SAVED:  # type: ignore[attr-defined]
-            raise _Stopped
+            raise Stopped
 
 
 def inputs() -> np.ndarray:
@@ -72,8 +82,8 @@ def settings(recipe: str) -> TrainConfig:
 
 def make_run(folder: Path, recipe: str, ends: bool) -> None:
     """Train a run to its end, or until its second checkpoint."""
-    with contextlib.suppress(_Stopped):
-        narrows.train(settings(recipe), folder, inputs(), None if ends else _StopsIn())
+    with contextlib.suppress(Stopped):
+        narrows.train(settings(recipe), folder, inputs(), None if ends else StopsIn())
 
 
 def _models(folder: Path) -> None:
@@ -135,10 +145,35 @@ def _mutate_state(rng: Random, content: bytes, others: Sequence[bytes]) -> bytes
         payload = mutate_bytes(rng, payload)
     else:
         state = torch.load(io.BytesIO(payload), weights_only=True)
+        changed = _with_other_tensor(rng, state) if rng.random() < 0.5 else None
         made = io.BytesIO()
-        torch.save(mutate_value(rng, state, (*VALUES, *TENSORS)), made)
+        torch.save(changed or mutate_value(rng, state, (*VALUES, *TENSORS)), made)
         payload = made.getvalue()
     return MAGIC + hashlib.sha256(payload).digest() + payload
+
+
+def _with_other_tensor(rng: Random, state: Any) -> Any:
+    """Change one tensor of a state: its values, its type, its shape, or how it lies in memory."""
+    holders = [one for one in holders_in(state) if isinstance(one, dict)]
+    places = [(one, key) for one in holders for key, value in one.items() if isinstance(value, torch.Tensor)]
+    holder, key = rng.choice(places)
+    holder[key] = _other_tensor(rng, holder[key])
+    return state
+
+
+def _other_tensor(rng: Random, old: torch.Tensor) -> torch.Tensor:
+    kind, flat = rng.randrange(7), old.flatten()
+    if kind == 0 and old.is_floating_point():
+        return torch.full_like(old, rng.choice((torch.nan, torch.inf, 1e38, -1.0)))
+    if kind == 1:
+        return old.to(rng.choice((torch.float16, torch.float64, torch.int64, torch.uint8, torch.complex64, torch.bool)))
+    if kind == 2 and old.ndim and old.numel():
+        return flat[:1].expand(old.numel()).view(old.shape)  # all elements in one place of memory
+    if kind == 3 and old.ndim:
+        return torch.stack([flat, flat], 1)[:, 0].view(old.shape) if old.ndim == 1 else old.transpose(0, -1)
+    if kind == 4:
+        return flat[: old.numel() // 2].clone()
+    return old[None].expand(3, *old.shape).clone() if kind == 5 else torch.zeros_like(old)
 
 
 def _resume(folder: Path, victim: Path, rng: Random) -> None:

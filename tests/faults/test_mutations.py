@@ -1,5 +1,8 @@
 """The quick part of `python tests/faults/mutations.py`, and laws about the text files of a run folder."""
 
+import contextlib
+import hashlib
+import io
 import json
 import subprocess
 import sys
@@ -8,14 +11,18 @@ from pathlib import Path
 from random import Random
 
 import pytest
+import torch
 from hypothesis import given, settings, strategies as st
 
-from faults import mutations, mutators
+import commands
+import narrows
+from faults import mutations, mutators, run_targets
 from faults.target import check_line
 from narrows import NarrowsError, TrainConfig
 from narrows.report import text
 from narrows.runs.folder import RunFolder, read_settings
 from narrows.runs.records import Certificate, DecisionRow, Dimension, HeldOut, MetricRow, Result
+from narrows.training.checkpoint import MAGIC
 from narrows.training.config import config_from_dict, to_dict
 
 COUNT = 24
@@ -175,3 +182,24 @@ def test_tables_of_any_text_are_refused_or_read(run, line):
 def test_a_row_of_metrics_survives_its_file(row):
     again = MetricRow.parse(",".join(row.cells()))
     assert replace(again, **{name: pytest.approx(value, rel=1e-5) for name, value in vars(row).items()}) == again
+
+
+def test_a_checkpoint_with_overlapping_tensors_is_passed_over(tmp_path, images):
+    """A moment whose elements all lie in one place has the right shape, and a fused optimiser would write past it."""
+    config = replace(run_targets.settings("fast"), data=str(images), n=4)
+    with contextlib.suppress(run_targets.Stopped):
+        narrows.train(config, tmp_path / "run", listener=run_targets.StopsIn())
+    newest = max((tmp_path / "run" / "checkpoints").glob("*.ckpt"))
+    head = len(MAGIC) + 32
+    state = torch.load(io.BytesIO(newest.read_bytes()[head:]), weights_only=True)
+    for moments in state["optimiser"]["state"].values():
+        for name, tensor in moments.items():
+            if tensor.ndim:
+                moments[name] = torch.zeros(1).expand(tensor.shape)
+    content = io.BytesIO()
+    torch.save(state, content)
+    newest.write_bytes(MAGIC + hashlib.sha256(content.getvalue()).digest() + content.getvalue())
+    done = commands.run("resume", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert str(newest) in done.stderr
+    assert "Traceback" not in done.stderr

@@ -18,6 +18,7 @@ import torch
 
 from narrows._util.errors import NarrowsError
 from narrows._util.files import write_atomic
+from narrows._util.text import printable
 from narrows.model.vae import VAE
 from narrows.networks import NetworkConfig, build, has_conv_plan
 from narrows.objective import ERRORS
@@ -63,7 +64,7 @@ def read_description(path: Path) -> dict[str, Any]:
         with safetensors.safe_open(path, framework="pt") as file:
             description = json.loads((file.metadata() or {}).get("narrows", "null"))
     except (OSError, ValueError, RecursionError, safetensors.SafetensorError) as error:
-        raise NarrowsError(f"cannot read the model {path}: {error}") from error
+        raise NarrowsError(f"cannot read the model {path}: {printable(error)}") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise NarrowsError(f"{path} is not a model of this version of narrows (expected format {FORMAT})")
     return description
