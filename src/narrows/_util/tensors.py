@@ -11,8 +11,11 @@ from narrows._util.schema import Schema
 
 
 def like(tensor: Tensor) -> Rule:
-    """Return the rule that a value is a tensor of this shape and type."""
-    shape, dtype = tensor.shape, tensor.dtype
+    """Return the rule that a value is a tensor of this shape and type, each element in its own place in memory.
+
+    A file may hold a tensor whose elements all share one place: fused optimisers, which do not look, write past it.
+    """
+    shape, dtype, stride = tensor.shape, tensor.dtype, tensor.stride()
     return Rule(
         f"a tensor of shape {tuple(shape)} and type {str(dtype).removeprefix('torch.')}",
         lambda value: (
@@ -20,6 +23,7 @@ def like(tensor: Tensor) -> Rule:
             and value.layout == torch.strided
             and value.shape == shape
             and value.dtype == dtype
+            and (value.is_contiguous() or value.stride() == stride)
         ),
     )
 
