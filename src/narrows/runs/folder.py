@@ -30,6 +30,7 @@ from typing import Any, TypeVar
 
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.files import append_line, is_leftover, read_json, remove_leftovers, whole_lines, write_atomic
+from narrows._util.text import printable
 from narrows.runs.records import DecisionRow, MetricRow, Result, cost_columns, parse_costs
 
 fcntl: Any
@@ -195,9 +196,8 @@ def _read(path: Path, parse: Callable[[str], Row], needed_by: str) -> list[Row]:
     try:
         rows.extend(map(parse, whole_lines(path)))
     except ValueError as error:
-        raise NarrowsError(
-            f"{path} is damaged near line {len(rows) + 2} ({error}); delete it: only the {needed_by} need it"
-        ) from None
+        where = f"near line {len(rows) + 2} ({printable(error)})"
+        raise NarrowsError(f"{path} is damaged {where}; delete it: only the {needed_by} need it") from None
     except OSError as error:
         raise NarrowsError(f"cannot read {path}: {error.strerror}") from error
     return rows
