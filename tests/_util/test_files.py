@@ -4,13 +4,23 @@ import contextlib
 import os
 import resource
 import signal
+import socket
 import stat
 import subprocess
 import sys
 
 import pytest
 
-from narrows._util.files import append_line, atomic_file, is_leftover, read_json, remove_leftovers, write_atomic
+from narrows._util.errors import NarrowsError
+from narrows._util.files import (
+    append_line,
+    atomic_file,
+    check_regular,
+    is_leftover,
+    read_json,
+    remove_leftovers,
+    write_atomic,
+)
 from refusals import refused
 
 
@@ -124,3 +134,21 @@ def test_what_is_not_json_is_said_in_one_line(tmp_path, text):
 
 def test_a_file_that_cannot_be_read_is_not_called_damaged(tmp_path):
     assert refused(read_json, tmp_path) == f"cannot read {tmp_path}: Is a directory"
+
+
+def test_pipes_devices_and_sockets_are_no_files(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    monkeypatch.chdir(tmp_path)  # the address of a socket must be short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+    for path, kind in (
+        ("pipe", "a named pipe"),
+        ("link", "a named pipe"),
+        ("socket", "a socket"),
+        (os.devnull, "a device"),
+    ):
+        with pytest.raises(NarrowsError, match=f"^{path} is {kind}, not a file; write its content to a file and give"):
+            check_regular(path)
+    for path in (tmp_path, tmp_path / "gone", "a\0b", __file__):
+        check_regular(path)

@@ -1,6 +1,7 @@
 """Names and files: what is found, what is chosen, and the text of every error."""
 
 import io
+import os
 from dataclasses import fields
 from typing import get_args
 
@@ -9,6 +10,7 @@ import pytest
 
 from narrows._util.errors import NarrowsError
 from narrows.data import absolute, load
+from narrows.data.load import ENDINGS
 from narrows.data.options import Kind, ReadOptions
 from narrows.training.config import TrainConfig
 from refusals import refused
@@ -213,3 +215,10 @@ def test_a_run_reads_its_data_with_the_options_of_load():
     settings = {"source": "drawn", "image_size": "48x64", "skip_broken": True, "columns": "a,b", "values": "any"}
     assert TrainConfig(**settings).reading() == ReadOptions(**settings)
     assert {field.name for field in fields(ReadOptions)} == set(settings)
+
+
+@pytest.mark.parametrize("ending", [*ENDINGS, ".bin"])
+def test_named_pipes_are_refused_at_once(tmp_path, ending):
+    path = tmp_path / f"pipe{ending}"
+    os.mkfifo(path)
+    assert refusal(path) == f"{path} is a named pipe, not a file; write its content to a file and give that"

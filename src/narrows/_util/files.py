@@ -8,6 +8,7 @@ import contextlib
 import errno
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -133,6 +134,7 @@ def read_json(path: Path, what: str = "") -> Any:
         NarrowsError: The file cannot be read, or is not valid JSON.
     """
     named = f"{what} {path}".lstrip()
+    check_regular(path)
     try:
         return parse_json(path.read_text())
     except OSError as error:
@@ -151,3 +153,22 @@ def parse_json(text: str | bytes) -> Any:
 
 def _raise_not_a_number(name: str) -> float:
     raise ValueError(f"{name} is not a number")
+
+
+def check_regular(path: Path | str) -> None:
+    """Raise if `path` is a named pipe, a device or a socket: reading one may wait for ever, or never end.
+
+    A path that does not exist or cannot be asked about passes, so that whoever opens it says what is wrong.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return
+    special = {
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    if kind := special.get(stat.S_IFMT(mode)):
+        raise NarrowsError(f"{path} is {kind}, not a file; write its content to a file and give that")

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.files import check_regular
 from narrows._util.progress import Progress, silent
 from narrows.data.dataset import Data, Values
 from narrows.data.named.catalogue import SETS, Source, open_set
@@ -97,7 +98,7 @@ def read(data: str | Path, options: ReadOptions, progress: Progress = silent) ->
         raise NarrowsError(f"{text}: {path} holds one array without a name; leave out ::{key}")
     if kind == "table":
         return load_table(path, _names(options.columns), progress)
-    return load_npy(path, values)
+    return load_npy(path, values, progress)
 
 
 def absolute(data: str) -> str:
@@ -130,6 +131,7 @@ def kind_of(text: str) -> Kind:
         raise NarrowsError(
             f"no such file, folder or set: {text[:200]!r} (sets: {', '.join(SETS)}; files: {', '.join(ENDINGS)}){hint}"
         )
+    check_regular(path)
     if path.is_dir():
         if key:
             raise NarrowsError(f"{text}: {path} is a folder; leave out ::{key}")

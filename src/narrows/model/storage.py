@@ -17,7 +17,7 @@ import safetensors.torch
 import torch
 
 from narrows._util.errors import NarrowsError
-from narrows._util.files import write_atomic
+from narrows._util.files import check_regular, write_atomic
 from narrows._util.text import printable
 from narrows.model.vae import VAE
 from narrows.networks import NetworkConfig, build, has_conv_plan
@@ -60,6 +60,7 @@ def read_description(path: Path) -> dict[str, Any]:
     """
     if Path(path).is_dir():
         raise NarrowsError(f"{path} is a folder; give the file in it: {Path(path) / 'model.safetensors'}")
+    check_regular(path)
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             description = json.loads((file.metadata() or {}).get("narrows", "null"))

@@ -29,7 +29,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from narrows._util.errors import NarrowsError, setting
-from narrows._util.files import append_line, is_leftover, read_json, remove_leftovers, whole_lines, write_atomic
+from narrows._util.files import (
+    append_line,
+    check_regular,
+    is_leftover,
+    read_json,
+    remove_leftovers,
+    whole_lines,
+    write_atomic,
+)
 from narrows._util.text import printable
 from narrows.runs.records import DecisionRow, MetricRow, Result, cost_columns, parse_costs
 
@@ -176,6 +184,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     Raises:
         NarrowsError: The file cannot be read, or does not hold one object of settings.
     """
+    check_regular(path)
     if path.suffix == ".toml":
         try:
             content: Any = tomllib.loads(path.read_text())
