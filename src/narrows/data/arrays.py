@@ -12,22 +12,28 @@ A NaN in example 40,000 is cheaper to find here than in the loss an hour later, 
 megabytes at a time: an array mapped from disk is never read into memory as a whole. The array itself is not copied.
 """
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 import torch
 
 from narrows._util.errors import NarrowsError, OptionError, setting
-from narrows._util.progress import steps
+from narrows._util.progress import Progress, silent, steps
 from narrows.data.dataset import Data, Values
 from narrows.data.examples import ArrayExamples, release
 
 _CHUNK_BYTES = 1 << 24
+_QUICK = 1 << 30  # bytes that are checked without showing progress
 CHANNELS = (1, 3, 4)
 LARGEST = 1e15
+MOST_VALUES = 1 << 26
+"""Values of one example: the first layer of a network on more of them would need over 30 GB."""
 
 
-def from_array(array: np.ndarray | torch.Tensor, values: Values = "unit", name: str = "array") -> Data:
+def from_array(
+    array: np.ndarray | torch.Tensor, values: Values = "unit", name: str = "array", progress: Progress = silent
+) -> Data:
     """Check an array and wrap it, without a copy, as `Data`.
 
     Arguments:
@@ -35,6 +41,7 @@ def from_array(array: np.ndarray | torch.Tensor, values: Values = "unit", name: 
             float16, float32 or float64. Bytes 0..255 are served as [0, 1], bytes that are only 0 and 1 as they are.
         values: "unit" if floats must lie in [0, 1], "any" for any finite numbers.
         name: What errors and run folders call the data.
+        progress: Called with (what, done, total) while the values are checked.
 
     Returns:
         The data, with examples of shape (D,) or (C, H, W), float32.
@@ -48,11 +55,11 @@ def from_array(array: np.ndarray | torch.Tensor, values: Values = "unit", name: 
     check_dtype(array.dtype, name)
     stored = channels_last(array, name)
     if array.dtype.kind == "f":
-        check_floats(array, values, name)
+        check_floats(array, values, name, progress)
         scale = 1.0
     else:
         values = "unit"
-        only_zeros_and_ones = array.dtype.kind == "b" or all(chunk.max() <= 1 for _, chunk in _chunks(array))
+        only_zeros_and_ones = array.dtype.kind == "b" or all(chunk.max() <= 1 for _, chunk in _chunks(array, progress))
         scale = 1.0 if only_zeros_and_ones else 1 / 255
     return Data(name, ArrayExamples(stored, scale), values)
 
@@ -109,6 +116,11 @@ def channels_last(array: np.ndarray, name: str) -> np.ndarray:
         )
     if 0 in shape:
         raise NarrowsError(f"{name}: shape {shape} is empty; every axis needs a length of 1 or more")
+    if math.prod(shape[1:]) > MOST_VALUES:
+        raise NarrowsError(
+            f"{name}: shape {shape} has {math.prod(shape[1:]):,} values per example, and at most {MOST_VALUES:,} can "
+            "be trained on; make the examples smaller"
+        )
     if array.ndim == 3:
         return array[..., np.newaxis]
     if array.ndim == 2 or shape[3] in CHANNELS:
@@ -121,11 +133,11 @@ def channels_last(array: np.ndarray, name: str) -> np.ndarray:
     )
 
 
-def check_floats(array: np.ndarray, values: Values, name: str) -> None:
+def check_floats(array: np.ndarray, values: Values, name: str, progress: Progress = silent) -> None:
     """Raise if a value is not finite, lies outside [0, 1] for "unit", or is too large for single precision."""
     low, high = np.inf, -np.inf
     broken, first = 0, 0
-    for start, chunk in _chunks(array):
+    for start, chunk in _chunks(array, progress):
         finite = np.isfinite(chunk)
         if finite.all():
             low, high = min(low, float(chunk.min())), max(high, float(chunk.max()))
@@ -151,9 +163,10 @@ def check_floats(array: np.ndarray, values: Values, name: str) -> None:
         )
 
 
-def _chunks(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+def _chunks(array: np.ndarray, progress: Progress) -> Iterator[tuple[int, np.ndarray]]:
     """Yield (first row, rows) in pieces of about _CHUNK_BYTES."""
     rows = max(1, _CHUNK_BYTES * len(array) // array.nbytes)
-    for part in steps(len(array), rows):
+    show = progress if array.nbytes > _QUICK else silent
+    for part in steps(len(array), rows, "checking the values", show):
         yield part.start, array[part]
         release(array)

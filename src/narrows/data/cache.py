@@ -6,18 +6,17 @@ renames a good file, and the later one wins.
 
 `cached_array` always writes to the cache, for arrays that take long to make. `converted_array` is for files that only
 cannot be mapped as they are, such as tables: it keeps an array of up to MEMORY_SHARE of the machine's memory in memory
-and caches a larger one. The name of such a cached file contains `file_digest` of the original file, so that a changed
-file is read again.
+and caches a larger one. Both compare the size of the array with the room there is before they write or allocate; where
+the number of rows is not known beforehand, they ask again with every chunk. The name of such a cached file contains
+`file_digest` of the original file, so that a changed file is read again.
 """
 
 import contextlib
-import errno
 import hashlib
 import math
 import os
-import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,9 +26,10 @@ import psutil
 
 from narrows._util.errors import NarrowsError
 from narrows._util.files import atomic_file
+from narrows._util.room import check_disk, free_memory
 
-MEMORY_SHARE = 0.25
-"""Arrays up to this share of the machine's memory may be held in it; larger ones are mapped from disk."""
+MEMORY_SHARE, FREE_SHARE = 0.25, 0.5
+"""Arrays up to these shares of the machine's memory, and of what is free of it, may be held in it."""
 
 Chunks = Callable[[], Iterable[np.ndarray]]
 """Makes an array, some rows at a time; it may be called twice."""
@@ -43,7 +43,7 @@ def cache_folder() -> Path:
 
 def fits_in_memory(nbytes: int) -> bool:
     """Return whether an array of this size may be held in memory."""
-    return nbytes <= MEMORY_SHARE * psutil.virtual_memory().total
+    return nbytes <= min(MEMORY_SHARE * psutil.virtual_memory().total, FREE_SHARE * free_memory())
 
 
 def file_digest(path: Path, *extra: object) -> str:
@@ -57,7 +57,12 @@ def file_digest(path: Path, *extra: object) -> str:
 
 
 def cached_array(
-    file_name: str, row: tuple[int, ...], dtype: np.dtype | type, chunks: Chunks, count: int | None = None
+    file_name: str,
+    row: tuple[int, ...],
+    dtype: np.dtype | type,
+    chunks: Chunks,
+    count: int | None = None,
+    name: str = "",
 ) -> tuple[np.ndarray, str]:
     """Return an array from the cache, and make it first if it is missing or damaged.
 
@@ -67,6 +72,7 @@ def cached_array(
         dtype: The dtype of its values.
         chunks: Makes the array.
         count: The number of rows; None for as many as `chunks` yields.
+        name: What errors call the data that the array is made from.
 
     Returns:
         The array, `(count, *row)`, and the end of a sentence for the user: "cached in ..." or "kept in memory, ...".
@@ -80,23 +86,22 @@ def cached_array(
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _remove_abandoned(path)
-            needed, free = _size(row, dtype) * (count or 0), shutil.disk_usage(path.parent).free
-            if needed > free:
-                raise OSError(errno.ENOSPC, f"it needs {needed / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are free")
+            check_disk(_size(row, dtype) * (count or 0), path.parent)
             with atomic_file(path) as file:
-                write_array(file, row, dtype, chunks())
+                write_array(file, row, dtype, _while_there_is_room(chunks(), path.parent))
         except OSError as error:
             reason = f"cannot be written ({error.strerror or error})"
     array = open_cached(path, row, dtype, count)
     if array is not None:
         return array, f"cached in {path}"
     if count is None or not fits_in_memory(_size(row, dtype) * count):
-        raise NarrowsError(f"{path} {reason}; make room there, or choose another folder with NARROWS_CACHE")
+        of = f"{name}: its copy " if name else ""
+        raise NarrowsError(f"{of}{path} {reason}; make room there, or choose another folder with NARROWS_CACHE")
     return filled(row, dtype, chunks(), count), f"kept in memory, because {path} {reason}"
 
 
 def converted_array(
-    file_name: str, row: tuple[int, ...], dtype: np.dtype, chunks: Chunks, count: int | None = None
+    file_name: str, row: tuple[int, ...], dtype: np.dtype, chunks: Chunks, count: int | None = None, name: str = ""
 ) -> tuple[np.ndarray, str]:
     """Return the array of these chunks, from memory if it fits, else from the cache.
 
@@ -109,7 +114,7 @@ def converted_array(
             array = _collected(row, dtype, chunks)
             if array is not None:
                 return array, ""
-    array, where = cached_array(file_name, row, dtype, chunks, count)
+    array, where = cached_array(file_name, row, dtype, chunks, count, name)
     return array, f", {where}"
 
 
@@ -136,6 +141,12 @@ def _collected(row: tuple[int, ...], dtype: np.dtype, chunks: Chunks) -> np.ndar
         array[start:count] = chunk
     array.resize((count, *row), refcheck=False)
     return array
+
+
+def _while_there_is_room(chunks: Iterable[np.ndarray], folder: Path) -> Iterator[np.ndarray]:
+    for chunk in chunks:
+        check_disk(chunk.nbytes, folder)
+        yield chunk
 
 
 def _size(row: tuple[int, ...], dtype: np.dtype) -> int:

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.room import amount, free_memory
 from narrows.data.dataset import Data
 
 _MOST_VALIDATION = 5_000
 _MOST_TEST = 10_000
+_BYTES = 32
+"""Memory per example for the shuffled order, its sorted parts and what lies between."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,11 @@ def split(data: Data, seed: int = 0) -> Splits:
     count = len(data.examples)
     if count < 5:
         raise NarrowsError(f"{data.name}: {count} examples are too few for train, validation and test; use 5 or more")
+    if (needed := _BYTES * count) > (free := free_memory()):
+        raise NarrowsError(
+            f"{data.name}: the order of {count:,} examples needs {amount(needed)} of memory, and {amount(free)} are "
+            "free; use fewer examples"
+        )
     order = shuffled(count, seed)
     if data.test is None:
         held = _tenth(count, _MOST_VALIDATION)

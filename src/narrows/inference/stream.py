@@ -13,12 +13,12 @@ import numpy as np
 import torch
 
 from narrows._util.errors import NarrowsError, setting
-from narrows._util.files import atomic_file
+from narrows._util.files import atomic_file, check_regular
 from narrows._util.progress import Progress, silent, steps
 from narrows.data import Data
 from narrows.data.cache import write_array
 from narrows.data.examples import in_batches
-from narrows.data.readers.shared import readable
+from narrows.data.readers.archives import map_npy
 from narrows.data.statistics import Moments
 from narrows.inference.trained import ROWS, Trained, layout
 
@@ -66,12 +66,8 @@ def _raise_at_first(bad: np.ndarray, start: int, problem: str) -> None:
 
 def read_codes(path: Path) -> np.ndarray:
     """Map an array of codes from a .npy file."""
-    with readable(path, "a .npy file of numbers, (N, dimensions)"):
-        codes = np.load(path, mmap_mode="r", allow_pickle=False)
-        if isinstance(codes, np.ndarray):
-            return codes
-        codes.close()
-    raise NarrowsError(f"{path} is an archive (.npz); save one array of it with numpy.save")
+    check_regular(path)
+    return map_npy(path)
 
 
 def check_output(path: Path, *suffixes: str) -> None:

@@ -202,8 +202,8 @@ def test_a_full_disk(served, small_disk, monkeypatch, capsys):
 
 @pytest.mark.parametrize("served", ["dsprites", "cifar100"], indirect=True)
 def test_room_for_the_file_but_not_for_its_array(served, small_disk, monkeypatch, capsys):
-    """On 40 kB the download fits and the array does not: it is made in memory, and nothing half is left."""
-    served.cache = small_disk(40)
+    """On 44 kB the download fits and the array does not: it is made in memory, and nothing half is left."""
+    served.cache = small_disk(44)
     monkeypatch.setenv("NARROWS_CACHE", str(served.cache))
     assert served.get() == 0
     assert "kept in memory, because " in capsys.readouterr().out

@@ -205,8 +205,8 @@ def test_too_little_room(folder, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**10, 10**10 - 3.2e9, 3.2e9))
     monkeypatch.setattr(cache, "MEMORY_SHARE", 0.0)
     assert refusal(shapes3d.read, path) == (
-        f"{folder / 'cache' / 'shapes3d-official-v1.npy'} cannot be written (it needs 5,898.2 MB, and 3,200.0 MB are "
-        "free); make room there, or choose another folder with NARROWS_CACHE"
+        f"{folder / 'cache' / 'shapes3d-official-v1.npy'} cannot be written (it needs 5.9 GB, and 2.7 GB are free)"
+        "; make room there, or choose another folder with NARROWS_CACHE"
     )
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from narrows._util.errors import NarrowsError
 from narrows.data.cache import converted_array, file_digest
-from narrows.data.readers.archives import load_npz
+from narrows.data.readers import shared
+from narrows.data.readers.archives import load_npy, load_npz
 from refusals import refused
 
 ARRAY = np.random.default_rng(0).random((6, 5, 7, 3), dtype=np.float32)
@@ -174,8 +175,9 @@ def test_a_header_that_promises_too_much(tmp_path):
     np.lib.format.write_array_header_1_0(buffer, fields)
     with zipfile.ZipFile(tmp_path / "bomb.npz", "w") as archive:
         archive.writestr("x.npy", buffer.getvalue() + bytes(100))
-    assert "damaged or not a .npz file (228 bytes instead of 4000000000128 for shape (1000000000, 1000))" in refusal(
-        tmp_path / "bomb.npz"
+    assert (
+        "damaged or not a .npz file (228 bytes instead of 4,000,000,000,128 for shape (1000000000, 1000))"
+        in refusal(tmp_path / "bomb.npz")
     )
 
 
@@ -231,3 +233,83 @@ def test_what_memory_refuses_goes_to_the_cache(cache, monkeypatch):
         array, _ = converted_array(f"{count}.npy", (2,), made.dtype, lambda: [made], count)
         np.testing.assert_array_equal(array, made)
         assert isinstance(array, np.memmap)
+
+
+def npy_header(shape, fortran=False):
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "|u1", "fortran_order": fortran, "shape": shape})
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("fortran", [False, True])
+def test_a_member_that_would_become_far_larger_than_the_file(tmp_path, monkeypatch, fortran):
+    """Ten kilobytes of zeros, compressed a thousand times: nothing is decompressed."""
+    monkeypatch.setattr(shared, "SMALL_ARRAY", 10**6)
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", npy_header((10**4, 1000), fortran) + bytes(10**7))
+    monkeypatch.delattr("narrows.data.readers.archives._rows")
+    monkeypatch.delattr("narrows.data.readers.archives._read_fortran")
+    text = refusal(tmp_path / "bomb.npz")
+    assert "bytes in the file would become an array of 10 MB, more than 500 times as much, so it is damaged or" in text
+    assert text.endswith("if it is right, save it with numpy.save as .npy, which is mapped from disk")
+
+
+def test_a_member_whose_directory_lies_about_its_size(tmp_path):
+    """The zip directory and the .npy header declare 4 GB, and the member has a kilobyte."""
+    path = tmp_path / "lie.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", npy_header((4 * 10**6, 1000)) + bytes(1000))
+    content = bytearray(path.read_bytes())
+    at = content.rfind(b"PK\x01\x02") + 24
+    content[at : at + 4] = (2**32 - 16).to_bytes(4, "little")
+    path.write_bytes(content)
+    assert "bytes in the file would become an array of 4 GB" in refusal(path)
+
+
+@pytest.mark.parametrize("start", [b"\x93NUMPY\x02\x00\xff\xff\xff\x7f", b"\x93NUMPY\x01\x00\xff\xff"])
+def test_a_header_of_two_gigabytes_is_not_read(tmp_path, start):
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", start + b" " * 10**6)
+    (tmp_path / "bomb.npy").write_bytes(start)
+    length = f"{int.from_bytes(start[8:], 'little'):,}"
+    assert f"not a .npz file (its header has {length} characters)" in refusal(tmp_path / "bomb.npz")
+    assert f"not a .npy file (its header has {length} characters)" in refused(load_npy, tmp_path / "bomb.npy")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ((10**12, 1000), "128 bytes instead of 1,000,000,000,000,128 for shape (1000000000000, 1000)"),
+        ((2**62, 2**62), "128 bytes instead of"),
+        ((-5, 4), "shape (-5, 4) has a negative side"),
+    ],
+)
+def test_an_npy_file_that_promises_too_much(tmp_path, shape, said):
+    (tmp_path / "x.npy").write_bytes(npy_header(shape))
+    assert f"the file is damaged or not a .npy file ({said}" in refused(load_npy, tmp_path / "x.npy")
+
+
+def test_a_file_of_holes(tmp_path):
+    """100 GB that take four kilobytes of disk are not read for minutes."""
+    path, header = tmp_path / "holes.npy", npy_header((10**8, 1000))
+    path.write_bytes(header)
+    os.truncate(path, len(header) + 10**11)
+    assert "in the file would become an array of 100 GB, more than 500 times" in refused(load_npy, path)
+
+
+def test_one_example_that_no_network_can_take(tmp_path):
+    path = tmp_path / "wide.npy"
+    path.write_bytes(npy_header((2, 10**8)))
+    os.truncate(path, 128 + 2 * 10**8)
+    assert refused(load_npy, path) == (
+        f"{path}: shape (2, 100000000) has 100,000,000 values per example, and at most 67,108,864 can be trained on; "
+        "make the examples smaller"
+    )
+
+
+def test_an_archive_under_the_name_of_an_array(tmp_path):
+    with (tmp_path / "x.npy").open("wb") as file:
+        np.savez(file, x=ARRAY)
+    text = refused(load_npy, tmp_path / "x.npy")
+    assert text == f"{tmp_path / 'x.npy'} is an archive (.npz); save one array of it with numpy.save"

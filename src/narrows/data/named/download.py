@@ -12,12 +12,10 @@
 """
 
 import contextlib
-import errno
 import gzip
 import hashlib
 import os
 import re
-import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -27,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows._util.errors import NarrowsError
 from narrows._util.progress import Progress, counted, silent
+from narrows._util.room import check_disk
 from narrows._version import __version__
 
 if TYPE_CHECKING:
@@ -207,9 +206,7 @@ def _request(file: RemoteFile, url: str, part: Path, progress: Progress) -> None
 
 
 def _write(file: RemoteFile, part: Path, pieces: Iterator[bytes], begin: int, total: int, progress: Progress) -> None:
-    usage = shutil.disk_usage(part.parent)
-    if usage.total and total - begin > usage.free:
-        raise OSError(errno.ENOSPC, f"it needs {_mb(total - begin)}, and {_mb(usage.free)} are free")
+    check_disk(total - begin, part.parent)
     with part.open("ab" if begin else "wb") as out:
         for piece in counted(pieces, total, f"downloading {file.name}", progress, begin):
             out.write(piece)

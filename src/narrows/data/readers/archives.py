@@ -7,7 +7,9 @@ objects are never loaded, because a pickle from a stranger runs code.
 """
 
 import dataclasses
+import io
 import math
+import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +22,10 @@ from narrows._util.progress import Progress, silent, steps
 from narrows.data.arrays import check_header, dtype_error, from_array
 from narrows.data.cache import converted_array, file_digest, fits_in_memory
 from narrows.data.dataset import Data, Values
-from narrows.data.readers.shared import CHUNK_BYTES, readable, usual_key
+from narrows.data.readers.shared import CHUNK_BYTES, check_expansion, listed, readable, usual_key
 
 _MAGIC = b"\x93NUMPY"
+_LONGEST_HEADER = 10_000  # characters; numpy reads no longer ones either, but only refuses them after reading
 _REMEDY = "write it again with numpy"
 
 
@@ -42,13 +45,34 @@ class Header:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def load_npy(path: Path, values: Values = "unit") -> Data:
-    """Map the array at `path`."""
+def load_npy(path: Path, values: Values = "unit", progress: Progress = silent) -> Data:
+    """Map the array at `path`, and check its values."""
+    data = from_array(map_npy(path), values, str(path), progress)
+    return dataclasses.replace(data, name=path.stem, note=f"read from {path}")
+
+
+def map_npy(path: Path) -> np.ndarray:
+    """Map the array at `path`, whose header is compared with the size of the file first."""
     with readable(path, "a .npy file", remedy=_REMEDY):
         with path.open("rb") as file:
-            read_header(file, str(path))  # numpy's own error for objects does not say what to do
+            if file.read(2) == b"PK":
+                raise NarrowsError(f"{path} is an archive (.npz); save one array of it with numpy.save")
+            file.seek(0)
+            header = read_header(file, str(path))
+            facts = os.fstat(file.fileno())
+            _check_size(facts.st_size, header)
+        held = getattr(facts, "st_blocks", 0) * 512 or facts.st_size  # a file with holes declares more than it holds
+        check_expansion(str(path), held, header.nbytes, "write it again in full")
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    return dataclasses.replace(from_array(array, values, name=str(path)), name=path.stem, note=f"read from {path}")
+    return array
+
+
+def _check_size(size: int, header: Header) -> None:
+    """Raise if a file or member of `size` bytes cannot hold what its header declares."""
+    if any(side < 0 for side in header.shape):
+        raise ValueError(f"shape {header.shape} has a negative side")
+    if size < (expected := header.start + header.nbytes):
+        raise ValueError(f"{size:,} bytes instead of {expected:,} for shape {header.shape}")
 
 
 def load_npz(path: Path, key: str = "", values: Values = "unit", progress: Progress = silent) -> Data:
@@ -58,10 +82,10 @@ def load_npz(path: Path, key: str = "", values: Values = "unit", progress: Progr
         member = _choose(archive.namelist(), key, path)
         with archive.open(member) as stream:
             header = read_header(stream, text)
-        size, expected = archive.getinfo(member).file_size, header.start + header.nbytes
-        if size < expected:
-            raise ValueError(f"{size} bytes instead of {expected} for shape {header.shape}")
+        facts = archive.getinfo(member)
+        _check_size(facts.file_size, header)
     check_header(header.shape, header.dtype, text)
+    check_expansion(text, facts.compress_size, header.nbytes)
     if header.fortran:
         array, where = _read_fortran(path, member, header, text), ""
     else:
@@ -71,21 +95,22 @@ def load_npz(path: Path, key: str = "", values: Values = "unit", progress: Progr
             header.dtype.newbyteorder("="),
             lambda: _rows(path, member, header, text, progress),
             header.shape[0],
+            text,
         )
-    return dataclasses.replace(from_array(array, values, name=text), name=path.stem, note=f"read from {text}{where}")
+    data = from_array(array, values, text, progress)
+    return dataclasses.replace(data, name=path.stem, note=f"read from {text}{where}")
 
 
 def _choose(members: list[str], key: str, path: Path) -> str:
     """Return the name of the member for `key`, which is that name without .npy."""
     keys = [member.removesuffix(".npy") for member in members]
-    listed = ", ".join(keys)
     if not keys:
         raise NarrowsError(f"{path} holds no arrays; write it again with numpy.savez")
     if key and key not in keys:
-        raise NarrowsError(f"{path} holds no array {key!r}; choose one of its keys: {listed}")
+        raise NarrowsError(f"{path} holds no array {key!r}; choose one of its keys: {listed(keys)}")
     chosen = key or usual_key(keys)
     if not chosen:
-        raise NarrowsError(f"{path} holds several arrays ({listed}); choose one, for example {path}::{keys[0]}")
+        raise NarrowsError(f"{path} holds several arrays ({listed(keys)}); choose one, for example {path}::{keys[0]}")
     return chosen if chosen in members else f"{chosen}.npy"
 
 
@@ -94,9 +119,16 @@ def read_header(stream: IO[bytes], text: str) -> Header:
     magic = stream.read(len(_MAGIC) + 2)
     if not magic.startswith(_MAGIC):
         raise ValueError(f"{magic!r} is not the start of an array")
+    if magic[-2] not in (1, 2, 3):
+        raise ValueError(f"version {magic[-2]} of the format is unknown")
     # Version 3 differs from 2 only in how field names are encoded, and arrays with fields are not accepted.
-    read = np.lib.format.read_array_header_1_0 if magic[-2] == 1 else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read(stream)
+    width, read = (
+        (2, np.lib.format.read_array_header_1_0) if magic[-2] == 1 else (4, np.lib.format.read_array_header_2_0)
+    )
+    length = stream.read(width)
+    if int.from_bytes(length, "little") > _LONGEST_HEADER:
+        raise ValueError(f"its header has {int.from_bytes(length, 'little'):,} characters")
+    shape, fortran, dtype = read(io.BytesIO(length + stream.read(int.from_bytes(length, "little"))))
     if dtype.hasobject:
         raise dtype_error(text, "object")
     return Header(shape, dtype, fortran and len(shape) > 1, stream.tell())

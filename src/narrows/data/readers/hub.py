@@ -252,7 +252,7 @@ def _numbers(whole: Any, columns: list[str], file_name: str, name: str, progress
                 raise _ragged(columns[0], part.start, name)
             yield chunk.astype(first.dtype, copy=False)
 
-    return cached_array(file_name, first.shape[1:], first.dtype, chunks, len(whole))
+    return cached_array(file_name, first.shape[1:], first.dtype, chunks, len(whole), f"hf:{name}")
 
 
 def _chunk(whole: Any, columns: list[str], part: slice, name: str) -> np.ndarray:

@@ -17,6 +17,7 @@ A TensorDataset already holds one tensor, which is used as it is, without a copy
 import itertools
 import tempfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from narrows._util.errors import NarrowsError
 from narrows._util.progress import Progress, silent
+from narrows._util.room import check_disk
 from narrows.data.arrays import from_array, tensor_to_numpy
 from narrows.data.cache import filled, fits_in_memory
 from narrows.data.dataset import Data, Values
@@ -125,6 +127,7 @@ def _in_a_file(chunks: Iterator[np.ndarray], first: np.ndarray, name: str) -> np
     with tempfile.TemporaryFile() as file:
         for chunk in chunks:
             try:
+                check_disk(chunk.nbytes, Path(tempfile.gettempdir()))
                 file.write(np.ascontiguousarray(chunk).data)
                 file.flush()
             except OSError as error:
