@@ -196,11 +196,105 @@ def test_virtual_datasets_need_their_sources(tmp_path, path):
     assert refusal(path) == said
 
 
-def test_raw_values_in_a_file_that_is_gone(path):
+@pytest.mark.parametrize("behind", ["itself", "a virtual dataset", "a link"])
+def test_external_storage_is_refused(tmp_path, path, behind):
+    """It takes the bytes of any file for numbers: here a file of the user's."""
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(bytes(96))
+    key = "x" if behind == "itself" else "y"
+    with h5py.File(path if behind != "a link" else tmp_path / "other.h5", "w") as file:
+        file.create_dataset(key, (4, 3), "f8", external=[(str(secret), 0, 96)])
+        if behind == "a virtual dataset":
+            layout = h5py.VirtualLayout((4, 3), "f8")
+            layout[:] = h5py.VirtualSource(".", "y", (4, 3))
+            file.create_virtual_dataset("x", layout)
+    if behind == "a link":
+        with h5py.File(path, "w") as file:
+            file["x"] = h5py.ExternalLink("other.h5", "/y")
+    assert refusal(path, "x").startswith(
+        f"{path}::x keeps its values in another file, {secret} (HDF5's external storage), which is not read because "
+    )
+
+
+@pytest.mark.parametrize("way", ["link", "soft link", "link to a link", "virtual", "pattern", "virtual link"])
+def test_files_outside_the_folder_are_not_opened(tmp_path, way):
+    """The file that is named leads, in some way, to a file of the user's that lies elsewhere."""
+    private, folder = tmp_path / "private-0.h5", tmp_path / "theirs"
+    write(private, x=ARRAY)
+    folder.mkdir()
+    path = folder / "x.h5"
+    layout = h5py.VirtualLayout(ARRAY.shape, ARRAY.dtype)
     with h5py.File(path, "w") as file:
-        file.create_dataset("x", (4, 3), "f8", external=[("gone.bin", 0, 96)])
-    assert f"{path}::x: the file is damaged or not an HDF5 file (" in refusal(path)
-    assert "unable to open external raw data file" in refusal(path)
+        if way == "link":
+            file["data"] = h5py.ExternalLink(str(private), "/x")
+        elif way == "soft link":
+            file["out"] = h5py.ExternalLink("../private-0.h5", "/")
+            file["data"] = h5py.SoftLink("/out/x")
+        elif way == "link to a link":
+            with h5py.File(folder / "b.h5", "w") as other:
+                other["y"] = h5py.ExternalLink(str(private), "/x")
+            file["data"] = h5py.ExternalLink("b.h5", "/y")
+        elif way == "virtual link":
+            file["y"] = h5py.ExternalLink(str(private), "/x")
+            layout[:] = h5py.VirtualSource(".", "y", ARRAY.shape)
+            file.create_virtual_dataset("data", layout)
+        elif way == "pattern":
+            unlimited = (h5py.h5s.UNLIMITED, *ARRAY.shape[1:])
+            space = h5py.h5s.create_simple(ARRAY.shape, unlimited)
+            space.select_hyperslab((0,) * 4, (h5py.h5s.UNLIMITED, 1, 1, 1), ARRAY.shape, ARRAY.shape)
+            settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            settings.set_virtual(space, b"../private-%b.h5", b"x", h5py.h5s.create_simple(ARRAY.shape))
+            whole = h5py.h5s.create_simple(ARRAY.shape, unlimited)
+            h5py.h5d.create(file.id, b"data", h5py.h5t.IEEE_F32LE, whole, settings)
+        else:
+            layout[:] = h5py.VirtualSource(str(private), "x", ARRAY.shape)
+            file.create_virtual_dataset("data", layout)
+    text = refusal(path, "data")
+    assert text.startswith(f"{path}::data ")
+    assert f", outside the folder {folder}, where it could be any file of yours; if you trust it, move" in text
+
+
+def test_a_link_may_lead_to_the_file_itself(tmp_path, path):
+    write(path, x=ARRAY)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "x.h5").symlink_to(path)
+    assert len(load_hdf5(tmp_path / "links" / "x.h5").examples) == len(ARRAY)
+
+
+def test_a_link_to_a_pipe_does_not_wait(tmp_path, path):
+    os.mkfifo(tmp_path / "pipe.h5")
+    with h5py.File(path, "w") as file:
+        file["x"] = h5py.ExternalLink("pipe.h5", "/x")
+    assert refusal(path, "x").startswith(f"{tmp_path / 'pipe.h5'} is a named pipe, not a file")
+
+
+def test_links_in_a_circle(path):
+    with h5py.File(path, "w") as file:
+        file["a"], file["b"] = h5py.SoftLink("/b"), h5py.SoftLink("/a")
+    assert refusal(path, "a") == f"{path}::a goes through more than 16 links; name the array itself"
+
+
+@pytest.mark.parametrize("size", [(10_000_000, 1000), (10_000_000, 10**9)])
+def test_more_is_declared_than_was_ever_written(path, cache, size):
+    """1.4 KB that declare 40 GB, or 40 PB, write nothing to the cache."""
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", size, "f4", chunks=(1000, 1000) if size[1] == 1000 else (1, 1000))
+    text = refusal(path)
+    if size[1] == 1000:
+        assert text.startswith(
+            f"{path}::x: 1,400 bytes in the file would become an array of 40 GB, more than 500 times"
+        )
+    else:
+        assert "has 1,000,000,000 values per example, and at most 67,108,864 can be trained on; make" in text
+    assert not cache.exists()
+
+
+def test_chunks_too_large_to_decompress(path):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", (10**6, 1000), "f4", chunks=(900_000, 1000), compression="gzip")
+    assert refusal(path).startswith(
+        f"{path}::x is stored in chunks of 3.6 GB, and a chunk can only be read as a whole; "
+    )
 
 
 @pytest.mark.parametrize("keep", [0, 5, 100, 0.5, -1])

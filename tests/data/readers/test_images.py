@@ -2,8 +2,11 @@
 
 import io
 import os
+import re
+import shlex
 import shutil
 import struct
+import subprocess
 import tempfile
 import zlib
 from pathlib import Path
@@ -359,17 +362,55 @@ def test_a_file_with_an_odd_name(folder):
 
 
 def test_links(folder, tmp_path):
-    save(tmp_path / "elsewhere" / "x.png", np.full((16, 16), 9, np.uint8))
     (folder / "sub").mkdir()
     save(folder / "sub" / "a.png", np.full((16, 16), 5, np.uint8))
     (folder / "sub" / "loop").symlink_to(folder)
-    (folder / "other").symlink_to(tmp_path / "elsewhere")
     (folder / "self").symlink_to(folder / "self")
     (folder / "z.png").symlink_to(folder / "sub" / "a.png")
     os.mkfifo(folder / "pipe.png")
-    assert load_images(folder).examples.array[:, 0, 0, 0].tolist() == [9, 5, 5]
+    assert load_images(folder).examples.array[:, 0, 0, 0].tolist() == [5, 5]
     (folder / "nowhere.png").symlink_to(folder / "gone.png")
     assert "nowhere.png is a broken image (a broken symlink)" in refusal(folder)
+
+
+@pytest.mark.parametrize("name", ["other", "sub/x.png"])
+def test_links_out_of_the_folder(folder, tmp_path, name):
+    """A folder from a stranger must not bring pictures of the user's into a model; the folder itself may be a link."""
+    save(tmp_path / "private" / "x.png", np.full((16, 16), 9, np.uint8))
+    save(folder / "sub" / "a.png", np.full((16, 16), 5, np.uint8))
+    target = tmp_path / "private" / ("x.png" if name.endswith("png") else "")
+    (folder / name).symlink_to(target)
+    text = refusal(folder)
+    assert text.startswith(f"{folder / name} is a symlink that leads out of the folder, to {target}, where ")
+    command = re.search(r"`(cp -rlL .*) COPY`", text)[1]
+    subprocess.run([*shlex.split(command), tmp_path / "copy"], check=True)
+    assert sorted(load_images(tmp_path / "copy").examples.array[:, 0, 0, 0].tolist()) == [5, 9]
+    (tmp_path / "link").symlink_to(tmp_path / "copy")
+    assert len(load_images(tmp_path / "link").examples) == 2
+
+
+def test_a_picture_that_memory_cannot_decode(folder, monkeypatch):
+    save(folder / "a.png", np.zeros((4100, 4100), np.uint8))
+    free = 10**8
+    monkeypatch.setattr("narrows.data.readers.images.free_memory", lambda: free)
+    for skip in (False, True):
+        assert refusal(folder, size=(8, 8), skip_broken=skip) == (
+            f"{folder / 'a.png'} has 16,810,000 pixels, which need 0.2 GB of memory to decode, and 0.1 GB are free; "
+            "make it smaller"
+        )
+    free = 10**9
+    assert len(load_images(folder, (8, 8)).examples) == 1
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_transparency_is_the_same_in_strips(folder, monkeypatch, mode):
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 20, 4), np.uint8)
+    picture = Image.fromarray(pixels).convert(mode)
+    picture.save(folder / "a.png", **({"transparency": bytes(range(256))} if mode == "P" else {}))
+    whole = np.asarray(load_images(folder).examples.array)
+    monkeypatch.setattr("narrows.data.readers.images._STRIP", 70)
+    (folder / "a.png").touch()
+    np.testing.assert_array_equal(load_images(folder).examples.array, whole)
 
 
 def test_no_images(folder):

@@ -5,13 +5,13 @@ level called x, X, data, images or imgs. Its shape and dtype are checked before 
 in order, in whole chunks unless these are too large, so that each chunk is decompressed once. They go into memory
 or, if too large for that, into the cache: the random rows of a training batch would decompress one whole chunk each.
 
-HDF5 returns fill values where the sources of a virtual dataset are missing, so the sources are checked first.
+A dataset may lie in other files than the one that was named; hdf5_links.py says which of those are read.
 """
 
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,8 @@ from narrows._util.progress import Progress, silent, steps
 from narrows.data.arrays import check_header, from_array
 from narrows.data.cache import converted_array, file_digest
 from narrows.data.dataset import Data, Values
-from narrows.data.readers.shared import CHUNK_BYTES, listed, readable, usual_key
+from narrows.data.readers.hdf5_links import Reach
+from narrows.data.readers.shared import CHUNK_BYTES, check_expansion, listed, readable, usual_key
 
 if TYPE_CHECKING:
     import h5py
@@ -41,10 +42,14 @@ def load_hdf5(path: Path, key: str = "", values: Values = "unit", progress: Prog
             raise NarrowsError(f"{text} is empty, without a shape; write an array to it")
         check_header(dataset.shape, dataset.dtype, text)
         shape, dtype = dataset.shape, dataset.dtype.newbyteorder("=")
-        digest = file_digest(path, key, *(file_digest(other) for other in _other_files(dataset, path, text)))
+        others = sorted(Reach(path, text).files(dataset) - {path})
+        stored = sum(file.stat().st_size for file in (path, *others))
+        check_expansion(text, stored, math.prod(shape) * dtype.itemsize)
+        digest = file_digest(path, key, *map(file_digest, others))
     chunks = partial(_rows, path, key, text, progress)
-    array, where = converted_array(f"hdf5-{digest}.npy", shape[1:], dtype, chunks, shape[0])
-    return dataclasses.replace(from_array(array, values, name=text), name=path.stem, note=f"read from {text}{where}")
+    array, where = converted_array(f"hdf5-{digest}.npy", shape[1:], dtype, chunks, shape[0], text)
+    data = from_array(array, values, text, progress)
+    return dataclasses.replace(data, name=path.stem, note=f"read from {text}{where}")
 
 
 def _chosen(file: "h5py.File", path: Path) -> "h5py.Dataset":
@@ -62,6 +67,7 @@ def _named(file: "h5py.File", key: str, path: Path) -> "h5py.Dataset":
     import h5py
 
     key = key.strip("/") or "/"
+    Reach(path, f"{path}::{key}").check_links(file, key)
     item = file.get(key)
     if isinstance(item, h5py.Dataset):
         return item
@@ -93,32 +99,6 @@ def _datasets(group: "h5py.Group") -> dict[str, tuple[int, ...]]:
 
 def _listed(found: Mapping[str, tuple[int, ...]]) -> str:
     return listed([f"{key} {shape}" for key, shape in found.items()]) or "none"
-
-
-def _other_files(dataset: "h5py.Dataset", path: Path, text: str) -> Iterable[Path]:
-    """Return the files beside `path` that hold parts of the dataset: a link's target, the sources of a virtual one."""
-    others = {Path(dataset.file.filename)}
-    for source in dataset.virtual_sources() if dataset.is_virtual else ():
-        if source.file_name == "." or "%b" in source.file_name:
-            continue
-        near = (Path(dataset.file.filename).parent / source.file_name, Path(source.file_name))
-        file = next((file for file in near if _holds(file, source.dset_name)), None)
-        if file is None:
-            raise NarrowsError(
-                f"{text} is put together from other files, and {source.file_name} does not exist or holds no array "
-                f"{source.dset_name!r}; put it beside {path}"
-            )
-        others.add(file)
-    return sorted(others - {path})
-
-
-def _holds(path: Path, key: str) -> bool:
-    import h5py
-
-    if not (path.is_file() and h5py.is_hdf5(path)):
-        return False
-    with h5py.File(path, "r") as file:
-        return key in file
 
 
 def _rows(path: Path, key: str, text: str, progress: Progress) -> Iterator[np.ndarray]:

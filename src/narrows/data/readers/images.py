@@ -1,8 +1,7 @@
 """A folder of images, decoded once into one array on disk and mapped from there.
 
-PNG, JPEG and WebP files are found by their endings in the folder and all folders below it, including those behind
-links (each real folder once, so a loop of links ends); hidden ones, whose names start with a dot, are ignored. They are
-sorted by their paths relative to the folder. The same rules apply to every image:
+image_files.py finds the images in the folder and all folders below it, sorted by their paths relative to the folder.
+The same rules apply to every image:
 
 =============  =========================================================================================
 orientation    the camera's, from EXIF, is applied (in a PNG, if EXIF comes before the pixels)
@@ -26,7 +25,7 @@ import hashlib
 import itertools
 import json
 import os
-import stat
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -39,16 +38,18 @@ import numpy as np
 from narrows._util.errors import NarrowsError, OptionError, setting
 from narrows._util.files import write_atomic
 from narrows._util.progress import Progress, silent, steps
+from narrows._util.room import amount, free_memory
+from narrows._util.text import printable
 from narrows.data.cache import cache_folder, cached_array
 from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples
+from narrows.data.readers.image_files import ENDINGS, find_images
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
-ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 FORMATS = ("PNG", "JPEG", "WEBP")
-"""The same formats, as Pillow calls them."""
+"""The formats of a folder's images, as Pillow calls them."""
 SMALLEST, LARGEST = 1, 256
 
 _VERSION = 1  # a change of the rules above needs a new version
@@ -56,6 +57,10 @@ _CHUNK, _PIECE = 256, 16  # images written at a time; images per piece of a thre
 _GREY = ("1", "L", "LA", "La")
 # Pillow's names for the EXIF orientations 2 to 8.
 _TURNS = ("FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90")
+_DECODING = 12  # bytes of memory per pixel, at most
+_LARGE = 1 << 24  # pixels; images that have more are decoded one at a time
+_STRIP = 1 << 22  # pixels that are composited at a time
+_large_images = threading.Lock()
 _T = TypeVar("_T")
 
 
@@ -63,7 +68,7 @@ def load_images(
     folder: Path, size: tuple[int, int] | None = None, skip_broken: bool = False, progress: Progress = silent
 ) -> Data:
     """Return the images in `folder` and below as `Data`, by the rules above; `size` is (height, width)."""
-    files, others = _find(folder)
+    files, others = find_images(folder)
     if not files:
         raise NarrowsError(
             f"{folder} holds no images ({', '.join(ENDINGS)}) and {others:,} other files; "
@@ -75,7 +80,7 @@ def load_images(
         str(folder),
         len(files),
         read=lambda numbers: [os.path.join(root, paths[i]) for i in numbers],
-        name=lambda i: _printable(os.path.join(folder, paths[i])),
+        name=lambda i: printable(os.path.join(folder, paths[i])),
         remedy="repair or remove it",
         option=f"; {setting('skip_broken')} leaves such files out",
         formats=FORMATS,
@@ -136,7 +141,7 @@ def cached_pictures(
             with contextlib.suppress(OSError):
                 write_atomic(cache_folder() / f"{file_name}.json", json.dumps({"row": row, "skipped": skipped}))
 
-        array, where = cached_array(f"{file_name}.npy", row, np.uint8, chunks, count)
+        array, where = cached_array(f"{file_name}.npy", row, np.uint8, chunks, count, pictures.where)
     return array, skipped, where
 
 
@@ -172,39 +177,6 @@ def orientation_of(image: "Picture") -> int:
     except Exception:  # an image with damaged EXIF can still be used
         return 1
     return orientation if orientation in range(1, 9) else 1
-
-
-def _find(folder: Path) -> tuple[list[tuple[str, int, int]], int]:
-    """Return (relative path, bytes, time) of every image, sorted, and the number of other files."""
-
-    def refuse(error: OSError) -> None:
-        raise NarrowsError(f"{error.filename} cannot be read ({error.strerror}); check its path and mode") from None
-
-    files: list[tuple[str, int, int]] = []
-    others = 0
-    seen = set()
-    for root, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
-        here = os.stat(root)
-        if (here.st_dev, here.st_ino) in seen:
-            folders.clear()
-            continue
-        seen.add((here.st_dev, here.st_ino))
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        below = os.path.relpath(root, folder)
-        for name in names:
-            if name.startswith("."):
-                continue
-            path = os.path.normpath(os.path.join(below, name))
-            try:
-                facts = os.stat(folder / path)
-                mode, length, time = facts.st_mode, facts.st_size, facts.st_mtime_ns
-            except OSError:  # a broken symlink: an image by its name, broken when opened
-                mode, length, time = stat.S_IFREG, 0, 0
-            if stat.S_ISREG(mode) and name.lower().endswith(ENDINGS):
-                files.append((path, length, time))
-            else:
-                others += 1
-    return sorted(files), others
 
 
 def _row(
@@ -267,6 +239,10 @@ def _decoded(
         raise NarrowsError(f"{pictures.where}: all {pictures.count:,} images are broken; use others")
 
 
+class _NoMemory(NarrowsError):
+    """An image that is not broken, but needs more memory than is free."""
+
+
 def opened(
     file: str | BinaryIO, formats: Iterable[str], decode: "Callable[[Picture], _T]", most: int | None = None
 ) -> _T | str:
@@ -275,21 +251,30 @@ def opened(
 
     try:
         with Image.open(file, formats=tuple(formats)) as image:
-            if most and (pixels := image.width * image.height) > most:
+            pixels = image.width * image.height
+            if most and pixels > most:
                 return f"it has {pixels:,} pixels, and at most {most:,} are accepted"
-            return decode(image)
+            if pixels <= _LARGE:
+                return decode(image)
+            with _large_images:
+                if (needed := _DECODING * pixels) > (free := free_memory()):
+                    raise _NoMemory(
+                        f"{file if isinstance(file, str) else 'this image'} has {pixels:,} pixels, which need "
+                        f"{amount(needed)} of memory to decode, and {amount(free)} are free; make it smaller"
+                    )
+                return decode(image)
     except Image.DecompressionBombError:  # which does not say the size
         return f"it has more than {most or 2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels, the most that are accepted"
     except PermissionError as error:
         raise NarrowsError(f"{file} cannot be read ({error.strerror}); check its path and mode") from None
-    except MemoryError:
+    except (MemoryError, _NoMemory):
         raise
     except UnidentifiedImageError:
         return f"it is not one of {', '.join(formats)}"
     except FileNotFoundError:
         return "a broken symlink"
     except Exception as error:  # damaged bytes can break Pillow's readers in any way
-        return _printable(str(error).partition("\n")[0]) or type(error).__name__
+        return printable(str(error).partition("\n")[0]) or type(error).__name__
 
 
 def _header(image: "Picture") -> tuple[int, int, int]:
@@ -312,10 +297,13 @@ def _flat(image: "Picture", mode: str) -> "Picture":
         return Image.fromarray(((values + 128) // 257).astype(np.uint8)).convert(mode)
     if not image.has_transparency_data:
         return image.convert(mode)
-    image = image.convert("RGBA")
-    black = Image.new(mode, image.size)
-    black.paste(image.convert(mode), mask=image.getchannel("A"))
-    return black
+    flat = Image.new(mode, image.size)
+    rows = max(1, _STRIP // image.width)
+    for top in range(0, image.height, rows):
+        box = (0, top, image.width, min(top + rows, image.height))
+        strip = image.crop(box).convert("RGBA")
+        flat.paste(strip.convert(mode), box, mask=strip.getchannel("A"))
+    return flat
 
 
 def _recall(file_name: str) -> tuple[tuple[int, int, int], list[str]] | None:
@@ -325,8 +313,3 @@ def _recall(file_name: str) -> tuple[tuple[int, int, int], list[str]] | None:
         return (height, width, channels), [str(name) for name in facts["skipped"]]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _printable(text: str) -> str:
-    """Return the text on one line, with unprintable characters escaped."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
