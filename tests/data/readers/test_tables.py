@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from narrows.data.readers import csv as csv_reader, parquet as parquet_reader
+from narrows.data.readers import csv as csv_reader, parquet as parquet_reader, shared
 from narrows.data.readers.tables import load_table
 from refusals import refused
 
@@ -216,13 +216,6 @@ def test_text_further_down_is_found_with_its_row(save, monkeypatch):
     assert "column 'c2' holds text, not numbers ('oops' in row 301)" in refusal(path)
 
 
-def test_decimal_commas_are_not_guessed(save):
-    assert refusal(save("a;b\n1,5;2\n")) == (
-        ": column 'a' holds text, not numbers ('1,5' in row 1); "
-        "write decimals with a point, or keep only columns of numbers, with columns='b'"
-    )
-
-
 @pytest.mark.parametrize("absent", ["", "NA", "nan", "NULL", "inf", "-inf", "1e999"])
 def test_missing_values(save, absent):
     rows = "a,b\n" + "1,2\n" * 4 + f"1,{absent}\n" * 2 + "3,4\n" + f"{absent},7\n"
@@ -380,3 +373,76 @@ def test_refused_tables_leave_nothing_in_the_cache(save, cache, monkeypatch, sha
 def test_without_pyarrow(tmp_path, monkeypatch, name):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert refusal(tmp_path / name) == "reading CSV and Parquet files needs pyarrow: pip install 'narrows[tables]'"
+
+
+def test_a_table_that_would_become_far_larger_than_the_file(save, cache, monkeypatch):
+    """A Parquet file states its rows and is refused before they are read, a gzipped CSV file while they are."""
+    monkeypatch.setattr(shared, "SMALL_ARRAY", 10**6)
+    constant = pa.table({"a": np.zeros(10**6)})
+    pq.write_table(constant, path := save({"a": [1.0]}, "bomb.parquet"))
+    said = (
+        "in the file would become an array of 8 MB, more than 500 times as much, so it is damaged or was never filled;"
+    )
+    assert said in refusal(path)
+    path = save(gzip.compress(b"a,b,c\n" + b"1,2,3\n" * 10**6), "bomb.csv.gz")
+    assert "bytes in the file would become an array of " in refusal(path)
+    assert not cache.exists()
+
+
+def test_a_file_of_empty_lines(save):
+    path = save(gzip.compress(b"\n" * 10**6), "bomb.csv.gz")
+    assert refusal(path) == (
+        ": the file is damaged or not a CSV file (its first 10,000 lines are empty); fetch or write it again"
+    )
+
+
+@pytest.mark.parametrize("declared", [5, 9])
+@pytest.mark.parametrize("share", [0.25, 0.0])
+def test_a_file_with_other_rows_than_it_declares(save, monkeypatch, declared, share):
+    monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", share)
+    path, real = save({"a": [1.0] * 7}, "lie.parquet"), parquet_reader.Parquet
+
+    def lying(path):
+        table = real(path)
+        table.count = declared
+        return table
+
+    monkeypatch.setattr(parquet_reader, "Parquet", lying)
+    assert refusal(path) == f" is damaged: it declares {declared} rows and has others; write it again"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("semicolons", "a;b\n0,5;1\n1,5;2\n", "column 'a' writes numbers with a comma ('0,5' in row 1)"),
+        ("second", "a;b\n1;-0,25e3\n2;1,5\n", "column 'b' writes numbers with a comma ('-0,25e3' in row 1)"),
+        ("nameless", "0,5;0,25\n1,5;1,25\n", "column '0,5' writes numbers with a comma ('1,5' in row 1)"),
+        ("spaces", "a;b\n 0,50;1\n 1,5;2\n", "column 'a' writes numbers with a comma (' 0,50' in row 1)"),
+    ],
+)
+def test_decimal_commas(save, name, content, said, monkeypatch, tmp_path):
+    """The advice is one line of Python, and it works."""
+    pandas = pytest.importorskip("pandas")
+    path = save(content, f"{name}.csv")
+    text = refusal(path)
+    assert text.startswith(f": {said}; write decimals with a point, for example with `pandas.")
+    monkeypatch.chdir(tmp_path)
+    exec(text.split("`")[1], {"pandas": pandas})
+    assert read(tmp_path / "points.csv")[1].dtype == np.float64
+
+
+def test_decimal_commas_with_points_between_thousands(save):
+    assert "sep=';', decimal=',', thousands='.')" in refusal(save("a;b\n1.000,5;1\n2.000,5;2\n"))
+
+
+def test_decimal_commas_between_commas(save):
+    path = save("a,b\n0,5,1,25\n1,5,2,25\n")
+    assert refusal(path) == (
+        ": row 1 has 4 fields, not 2 as the first line ('0,5,1,25'); if these are decimal commas, write decimals with "
+        "a point"
+    )
+
+
+def test_decimal_commas_in_a_file_that_could_store_numbers(save):
+    text = refusal(save({"a": ["0,5"] * 5}, "text.parquet"))
+    assert text == ": column 'a' writes numbers with a comma ('0,5' in row 1); store the column as numbers"

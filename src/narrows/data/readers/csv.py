@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from narrows._util.errors import NarrowsError
 from narrows._util.progress import Progress
 from narrows.data.readers.shared import CHUNK_BYTES, readable
-from narrows.data.readers.tables import no_rows, text_error
+from narrows.data.readers.tables import WITH_COMMA, no_rows, text_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _BLOCK = 1 << 20
 _LONGEST_LINE = 1 << 24
+_MOST_EMPTY = 10_000  # lines before the first other one
 _CONVERSION = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to \w+: invalid value '(.*)'", re.S)
 
 
@@ -92,7 +93,9 @@ class Csv:
             raise NarrowsError(f"{self.path} is not UTF-8 text (zero bytes in its first line); save it as CSV in UTF-8")
         tabs = ".tsv" in (suffix.lower() for suffix in self.path.suffixes[-2:])
         splits = [(next(csv.reader(io.StringIO(text, newline=""), delimiter=d)), d) for d in ("\t" if tabs else ",;\t")]
-        cells, delimiter = max(splits, key=lambda split: len(split[0]))
+        # The commas of decimals are no delimiters: 0,5;0,25 are two numbers.
+        decimals = [split for split in splits if len(split[0]) > 1 and all(map(WITH_COMMA.fullmatch, split[0]))]
+        cells, delimiter = max(decimals or splits, key=lambda split: len(split[0]))
         return [cell.strip() for cell in cells], delimiter
 
     @contextlib.contextmanager
@@ -133,9 +136,13 @@ class Csv:
         before = self.empty_lines + self.header
         if ragged:
             row = ragged[-1]
+            remedy = f"fix it, and quote fields with {self.delimiter!r} in them"
+            doubled = row.actual_columns == 2 * row.expected_columns
+            if doubled and self.delimiter == "," and re.fullmatch(r"[-+,\d]+", row.text.strip()):
+                remedy = "if these are decimal commas, write decimals with a point"
             return NarrowsError(
                 f"{self.path}: row {row.number - before} has {row.actual_columns} fields, not {row.expected_columns} "
-                f"as the first line ({row.text[:40]!r}); fix it, and quote fields with {self.delimiter!r} in them"
+                f"as the first line ({row.text[:40]!r}); {remedy}"
             )
         if found := _CONVERSION.match(message):
             return text_error(self, int(found[1]), int(found[2]) - before, found[3])
@@ -150,7 +157,8 @@ def _first_line(stream: BinaryIO | gzip.GzipFile) -> tuple[int, bytes]:
     for part in iter(partial(stream.readline, _LONGEST_LINE), b""):
         for piece in part.splitlines(keepends=True):  # a lone \r ends a line too
             if not line and not piece.strip(b"\xef\xbb\xbf\r\n"):
-                empty += 1
+                if (empty := empty + 1) > _MOST_EMPTY:
+                    raise ValueError(f"its first {_MOST_EMPTY:,} lines are empty")
                 continue
             line += piece
             quotes += piece.count(b'"')

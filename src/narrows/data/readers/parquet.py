@@ -17,7 +17,7 @@ _BUFFER = 1 << 20
 class Parquet:
     """A Parquet file as a `Table`."""
 
-    remark = ""
+    remark = delimiter = ""
 
     def __init__(self, path: Path) -> None:
         self.path = path

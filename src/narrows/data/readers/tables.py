@@ -22,12 +22,14 @@ from narrows._util.progress import Progress, silent
 from narrows.data.cache import converted_array, file_digest
 from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples
-from narrows.data.readers.shared import LISTED, listed
+from narrows.data.readers.shared import LISTED, check_expansion, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _LARGEST = 1e100  # columns are standardised in double precision before anything else
+WITH_COMMA = re.compile(r"\s*[-+]?[\d.]*\d,\d+(e[-+]?\d+)?\s*", re.I)
+"""A number with a comma: a decimal as many countries write it, or thousands."""
 
 
 class Table(Protocol):
@@ -38,6 +40,7 @@ class Table(Protocol):
     types: list["pa.DataType"]
     count: int | None  # rows, if the file states it
     remark: str  # how the file was understood, for the user
+    delimiter: str  # of text; empty for files that store numbers
 
     def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:
         """Yield the columns at `places`, in that order, some rows at a time."""
@@ -59,6 +62,9 @@ def is_number(kind: "pa.DataType") -> bool:
 
 def text_error(table: Table, place: int, row: int, value: str) -> NarrowsError:
     """Return the error for a column that holds something other than numbers."""
+    where = f"{table.path}: column {table.names[place]!r}"
+    if WITH_COMMA.fullmatch(value):
+        return NarrowsError(f"{where} writes numbers with a comma ({value!r} in row {row}); {_points(table, value)}")
     kind = str(table.types[place])
     if is_number(table.types[place]) or kind in ("string", "large_string", "string_view", "binary"):
         kind = "text"
@@ -69,11 +75,20 @@ def text_error(table: Table, place: int, row: int, value: str) -> NarrowsError:
         otherwise = "write the columns of numbers to another file"
     else:
         advice = otherwise = "no other column holds numbers either; encode them as numbers"
-    if re.fullmatch(r"[-+]?[\d.]+,\d+", value):
-        advice, otherwise = (f"write decimals with a point, or {remedy}" for remedy in (advice, otherwise))
     shown = repr(value if len(value) <= 40 else value[:37] + "...")
-    problem = f"{table.path}: column {table.names[place]!r} holds {kind}, not numbers ({shown} in row {row})"
-    return OptionError(problem, advice, otherwise)
+    return OptionError(f"{where} holds {kind}, not numbers ({shown} in row {row})", advice, otherwise)
+
+
+def _points(table: Table, value: str) -> str:
+    """Return how to write a table's numbers with points."""
+    if not table.delimiter:
+        return "store the column as numbers"
+    thousands = ", thousands='.'" if "." in value else ""
+    return (
+        "write decimals with a point, for example with "
+        f"`pandas.read_csv({table.path.name!r}, sep={table.delimiter!r}, decimal=','{thousands})"
+        ".to_csv('points.csv', index=False)`"
+    )
 
 
 def no_rows(path: Path) -> NarrowsError:
@@ -97,8 +112,9 @@ def load_table(path: Path, columns: Sequence[str] | None = None, progress: Progr
             raise text_error(table, place, *table.example(place))
     dtype = np.dtype(np.float32 if all(_fits_float32(table.types[place]) for place in places) else np.float64)
     names = tuple(table.names[place] for place in places)
-    rows = partial(_rows, table, places, dtype, progress)
-    array, where = converted_array(f"table-{file_digest(path, names)}.npy", (len(names),), dtype, rows, table.count)
+    check_expansion(str(path), path.stat().st_size, (table.count or 0) * len(names) * dtype.itemsize)
+    rows, file_name = partial(_rows, table, places, dtype, progress), f"table-{file_digest(path, names)}.npy"
+    array, where = converted_array(file_name, (len(names),), dtype, rows, table.count, str(path))
     if not len(array):
         raise no_rows(path)
     note = f"{len(array)} rows of {len(names)} columns read from {path}{where}{table.remark}"
@@ -136,7 +152,7 @@ def _fits_float32(kind: "pa.DataType") -> bool:
 
 def _rows(table: Table, places: Sequence[int], dtype: np.dtype, progress: Progress) -> Iterator[np.ndarray]:
     """Yield the rows as arrays; raise for missing or huge values at the end, when their number is known."""
-    names = [table.names[place] for place in places]
+    names, size = [table.names[place] for place in places], table.path.stat().st_size
     missing, first = np.zeros((2, len(names)), np.int64)
     low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
     seen = 0
@@ -148,9 +164,14 @@ def _rows(table: Table, places: Sequence[int], dtype: np.dtype, progress: Progre
             first = np.where((missing == 0) & (found > 0), seen + 1 + absent.argmax(axis=0), first)
             missing += found
         seen += len(rows)
+        check_expansion(str(table.path), size, seen * len(names) * dtype.itemsize)
+        if table.count is not None and seen > table.count:
+            break
         if not missing.any() and len(rows):
             low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
             yield rows
+    if table.count not in (None, seen):
+        raise NarrowsError(f"{table.path} is damaged: it declares {table.count:,} rows and has others; write it again")
     if missing.any():
         at = int(np.flatnonzero(missing)[0])
         columns = np.count_nonzero(missing)
