@@ -15,7 +15,7 @@ from narrows.runs.records import HeldOut
 from narrows.training.checkpoint import Damaged, list_checkpoints, load_newest, read_checkpoint, save_checkpoint
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
 from narrows.training.selection import Candidate
-from narrows.training.setup import fingerprint, make_model, moments, resolve, tau_as_good
+from narrows.training.setup import fingerprint, make_model, make_plan, moments, resolve, tau_as_good
 
 
 def vectors(count: int = 500, scale: float = 1.0, shift: float = 0.0) -> Data:
@@ -66,6 +66,28 @@ def test_moments_are_numpys(scale, shift):
     x = data.examples.batch(np.arange(3000)).double()
     torch.testing.assert_close(measured.mean.double(), x.mean(0), rtol=1e-6, atol=0)
     assert measured.variance == pytest.approx(x.var(0, correction=0).sum().item(), rel=1e-3)
+
+
+@pytest.mark.parametrize("promise", [{"tau": 0.1}, {"explained": 0.9}])
+@pytest.mark.parametrize("shape", [(200, 5), (200, 16, 16)])
+def test_doubles_that_single_precision_makes_equal(promise, shape):
+    """1e9 and 1e9 + 1 are one number in single precision, and a promise about nothing would be kept."""
+    data = from_array(1e9 + np.random.default_rng(0).random(shape), "any", "clock")
+    remedy = r"column's mean first, or use scaling='standard'$" if len(shape) == 2 else "pixel's mean first$"
+    problem = r"^clock: values around 1e\+09 that vary by 0.2[89] lose their digits in single precision; subtract each "
+    with pytest.raises(NarrowsError, match=problem + remedy):
+        make_plan(TrainConfig(**promise), data)
+    if len(shape) == 2:
+        assert make_plan(TrainConfig(**promise, scaling="standard"), data).moments.variance == pytest.approx(5, rel=0.1)
+
+
+def test_examples_that_are_the_same_and_nearly_the_same():
+    same = from_array(np.ones((200, 5)), "any", "same")
+    with pytest.raises(NarrowsError, match=r"^same: all training examples are the same; check the data, or give tau$"):
+        make_plan(TrainConfig(explained=0.9), same)
+    tiny = from_array(1e-20 * np.random.default_rng(0).random((200, 5)), "any", "tiny")
+    with pytest.raises(NarrowsError, match=r"nearly the same, .* give tau, or multiply them by a large number$"):
+        make_plan(TrainConfig(explained=0.9), tiny)
 
 
 def test_the_model_starts_at_the_datas_mean():

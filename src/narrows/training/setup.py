@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from narrows._util.errors import NarrowsError, setting
 from narrows.data import SETS, Batches, Data, Examples, Splits, absolute, split, statistics
-from narrows.data.examples import in_batches
-from narrows.data.units import AffineUnits, ColumnScaling, scale_columns
+from narrows.data.examples import ArrayExamples, ExactRows, in_batches
+from narrows.data.units import SMALLEST_RELATIVE_SPREAD, AffineUnits, ColumnScaling, scale_columns
 from narrows.model.vae import GatedVAE, gated_vae
 from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, Decoder, NetworkConfig, Scaling, has_conv_plan
 from narrows.recipes.registry import RECIPES
@@ -123,6 +123,7 @@ def make_plan(config: TrainConfig, data: Data, square: float = 1.0) -> Plan:
     Batches(splits.train, config.batch, config.seed)  # raises if a batch is larger than the split
     data, units = scale_columns(data, splits.train, column_scaling(config, data))
     measured = moments(data.examples, splits.train)
+    check_precision(data, splits.train, measured)
     config = resolve(config, data, measured)
     terms = Terms(config.confidence)
     if config.tau is not None:
@@ -165,13 +166,6 @@ def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
     if config.error == "cross-entropy" and data.values != "unit":
         raise NarrowsError(f"{data.name}: {setting('error', 'cross-entropy')} needs unscaled values in [0, 1]")
     shape = data.examples.shape
-    spread = (measured.variance / measured.mean.numel()) ** 0.5
-    largest = measured.mean.abs().max().item()
-    if 0 < spread < 1e-4 * largest:
-        raise NarrowsError(
-            f"{data.name}: values around {largest:.4g} that vary by {spread:.2g} lose their digits in single "
-            f"precision; subtract each column's mean first, or leave out {setting('scaling', 'none')} for a table"
-        )
     size = "x".join(map(str, shape))
     if config.network == "conv" and not has_conv_plan(shape):
         raise NarrowsError(
@@ -213,6 +207,27 @@ def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
     )
 
 
+def check_precision(data: Data, index: np.ndarray, measured: Moments) -> None:
+    """Raise if training, in single precision, would round away what the examples differ in.
+
+    Arrays of doubles are measured as they are stored: after rounding, values near 1e9 that vary by 1 are all equal, and
+    a model of nothing would keep any promise.
+    """
+    examples = data.examples
+    if isinstance(examples, ArrayExamples) and examples.array.dtype == np.float64 and not np.any(examples.shift):
+        measured = moments(ExactRows(examples.array), index)
+    spread = (measured.variance / measured.mean.numel()) ** 0.5
+    largest = measured.mean.abs().max().item()
+    if 0 < spread < SMALLEST_RELATIVE_SPREAD * largest:
+        remedy = "subtract each pixel's mean first"
+        if not data.is_image:
+            remedy = f"subtract each column's mean first, or use {setting('scaling', 'standard')}"
+        raise NarrowsError(
+            f"{data.name}: values around {largest:.4g} that vary by {spread:.2g} lose their digits in single "
+            f"precision; {remedy}"
+        )
+
+
 def promised_tau(config: TrainConfig, data: Data, measured: Moments) -> float | None:
     """Return tau, however the promise was given; None for a plain VAE without one."""
     values = measured.mean.numel()
@@ -225,10 +240,12 @@ def promised_tau(config: TrainConfig, data: Data, measured: Moments) -> float | 
         return config.tau_per_value * values
     if not RECIPES[config.recipe].needs_tau and config.explained is None:
         return None
+    if measured.variance == 0:
+        raise NarrowsError(f"{data.name}: all training examples are the same; check the data, or give {setting('tau')}")
     if measured.variance < SMALLEST:
         raise NarrowsError(
             f"{data.name}: the training examples are nearly the same, with a total variance of "
-            f"{measured.variance:.2g}; give {setting('tau')}, or multiply them by a large number if they do differ"
+            f"{measured.variance:.2g}; give {setting('tau')}, or multiply them by a large number"
         )
     if config.explained is not None:
         return max((1 - config.explained) * measured.variance, SMALLEST)
