@@ -1,9 +1,11 @@
 import html
+import os
+import subprocess
 
 import pytest
 from markdown_it import MarkdownIt
 
-from narrows._util.text import brief, markdown_code, printable
+from narrows._util.text import brief, markdown_code, printable, shell_word
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,13 @@ def test_nothing_breaks_out_of_a_code_span(text):
     page = MarkdownIt().render(f"on {markdown_code(text)}.")
     content = html.escape(printable(text), quote=False)
     assert page.strip() in {f"<p>on <code>{content}</code>.</p>", f"<p>on <code> {content} </code>.</p>"}
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "a b", "it's", "\x1b]0;owned\x07", "a\nb", "\udcff'\\", "é\u202e", "$(id)`id`\x01"]
+)
+def test_a_word_of_a_shell_means_the_same_and_shows_what_it_is(text):
+    word = shell_word(text)
+    assert printable(word, None) == word
+    said = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True).stdout
+    assert said == os.fsencode(text)

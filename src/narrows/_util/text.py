@@ -5,6 +5,8 @@ narrows did not write itself passes through `printable` before it is printed and
 put into a Markdown file. HTML pages are made by Jinja, which escapes by itself.
 """
 
+import os
+import shlex
 import unicodedata
 
 LONGEST = 200
@@ -44,6 +46,18 @@ def markdown_code(text: object) -> str:
         fence += "`"
     pad = " " if shown.startswith("`") or shown.endswith("`") or not shown.strip() else ""
     return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def shell_word(text: object) -> str:
+    """Return a text as one word of a shell's command line, which means the same and holds nothing a terminal obeys.
+
+    A path with a control character or with bytes that are not UTF-8 is written as $'...', which bash and zsh read.
+    """
+    word = str(text)
+    if printable(word, None) == word:
+        return shlex.quote(word)
+    written = "".join(chr(b) if 32 <= b < 127 and b not in b"\\'" else f"\\x{b:02x}" for b in os.fsencode(word))
+    return f"$'{written}'"
 
 
 def _escaped(character: str) -> str:

@@ -1,6 +1,8 @@
 """The program's name, help and version; the other modules add its commands."""
 
-from cyclopts import App
+from typing import Annotated
+
+from cyclopts import App, Parameter
 
 from narrows._version import __version__
 
@@ -24,5 +26,13 @@ promise allows. The model it saves no longer contains them.
     narrows data list                         the named sets
     narrows reproduce table --budget 0.05     the paper's experiments
 """
+
+TrustData = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        help="Read the data that the run names even if its model has no fingerprint of them; use it for your own runs.",
+    ),
+]
 
 app = App(name="narrows", help=HELP, version=__version__, help_format="plaintext", version_flags=["--version"])

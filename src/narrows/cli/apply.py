@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.progress import Progress
-from narrows.cli.app import app
+from narrows.cli.app import TrustData, app
 
 if TYPE_CHECKING:
     from narrows.inference.trained import Trained
@@ -21,11 +21,11 @@ OutFolder = Annotated[Path, Parameter(name=["--out", "-o"], help="A new or empty
 
 
 @app.command
-def encode(run: Run, data: Source = None, /, *, out: Out) -> None:
+def encode(run: Run, data: Source = None, /, *, out: Out, trust_data: TrustData = False) -> None:
     """Write the codes of data, (N, dimensions), into a .npy file."""
     from narrows.inference import stream, trained
 
-    with _opened(run, out) as (model, progress):
+    with _opened(run, out, trust_data) as (model, progress):
         read = trained.open_data(model, data, progress)
         shape = stream.write(out, stream.encode(model, read, progress))
     print(f"{shape[0]:,} codes of {shape[1]} numbers: {out}")
@@ -48,13 +48,13 @@ def decode(run: Run, codes: Path, /, *, out: Out) -> None:
 
 
 @app.command
-def reconstruct(run: Run, data: Source = None, /, *, out: Out) -> None:
+def reconstruct(run: Run, data: Source = None, /, *, out: Out, trust_data: TrustData = False) -> None:
     """Write reconstructions of data into a .npy file, and print their mean error."""
     from narrows.data.statistics import Moments
     from narrows.inference import stream, trained
 
     errors = Moments()
-    with _opened(run, out) as (model, progress):
+    with _opened(run, out, trust_data) as (model, progress):
         read = trained.open_data(model, data, progress)
         shape = stream.write(out, stream.reconstruct(model, read, errors, progress))
     unit = ", in each column's standard deviation or range" if "units" in model.about else ""
@@ -73,6 +73,7 @@ def sample(
     count: int = 64,
     seed: int = 0,
     out: Out,
+    trust_data: TrustData = False,
 ) -> None:
     """Write new examples into a .npy file.
 
@@ -94,7 +95,7 @@ def sample(
     if count < 1:
         raise NarrowsError(f"{setting('count')} must be at least 1; it is {count}")
     sampling.check_seed(seed)
-    with _opened(run, out) as (model, progress):
+    with _opened(run, out, trust_data) as (model, progress):
         fitted = sampling.make_sampler(model, sampler, components, seed, progress)
         examples = sampling.draw_examples(model.model, fitted, count, seed, progress)
         shape = stream.write(out, map(layout, examples))
@@ -118,7 +119,7 @@ def export(run: Run, /, *, to: Literal["onnx", "torch", "safetensors"], out: Out
 
 
 @contextmanager
-def _opened(run: Path, out: Path) -> "Iterator[tuple[Trained, Progress]]":
+def _opened(run: Path, out: Path, trust_data: bool = False) -> "Iterator[tuple[Trained, Progress]]":
     """Open the model and a display of progress; raise first if `out` cannot be written."""
     from narrows.inference.stream import check_output
     from narrows.inference.trained import open_trained
@@ -126,4 +127,4 @@ def _opened(run: Path, out: Path) -> "Iterator[tuple[Trained, Progress]]":
 
     check_output(out, ".npy")
     with show_loading() as progress:
-        yield open_trained(run), progress
+        yield open_trained(run, trust_data), progress

@@ -2,12 +2,19 @@
 
 from pathlib import Path
 
-from narrows.cli.app import app
+from narrows.cli.app import TrustData, app
 
 
 @app.command
 def evaluate(
-    run: Path, /, *, against: Path | None = None, samples: int = 5_000, seed: int = 0, components: int | None = None
+    run: Path,
+    /,
+    *,
+    against: Path | None = None,
+    samples: int = 5_000,
+    seed: int = 0,
+    components: int | None = None,
+    trust_data: TrustData = False,
 ) -> None:
     """Measure a run's model on its test split: error, dimensions, and how close its samples are to real examples.
 
@@ -32,6 +39,6 @@ def evaluate(
     from narrows.report.live.display import show_loading
 
     with show_loading() as progress:
-        evaluation = evaluate(run, against, samples, seed, components, progress=progress)
+        evaluation = evaluate(run, against, samples, seed, components, progress=progress, trust_data=trust_data)
     path = evaluation.write(run)
     print(f"{evaluation_table(evaluation)}\n\n{path}")

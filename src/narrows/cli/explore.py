@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from narrows._util.errors import NarrowsError, setting
-from narrows.cli.app import app
+from narrows.cli.app import TrustData, app
 
 LARGEST_PORT = 65_535
 
 
 @app.command
-def explore(run: Path, /, *, port: int = 0) -> None:
+def explore(run: Path, /, *, port: int = 0, trust_data: TrustData = False) -> None:
     """Open a local page with one slider per latent dimension, on which inputs can be changed.
 
     The command prints the address of the page, which only this machine can reach. Ctrl-C ends it.
@@ -33,7 +33,7 @@ def explore(run: Path, /, *, port: int = 0) -> None:
     torch.set_num_threads(1)  # decoding one example is too little work to share
     with Server(port) as server:
         with show_loading() as progress:
-            explorer = open_explorer(run, progress)
+            explorer = open_explorer(run, progress, trust_data)
             server.explore(explorer)
         with StopRequest() as stop:
             print(f"explore {explorer.name}: {server.address}\nCtrl-C ends it", flush=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from narrows._util.errors import NarrowsError
-from narrows.cli.app import app
+from narrows.cli.app import TrustData, app
 from narrows.runs.folder import RunFolder
 from narrows.runs.front import FrontFolder
 
@@ -14,7 +14,9 @@ COMPARISON = Path("compare.html")
 
 
 @app.command
-def report(*runs: Path, out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None) -> None:
+def report(
+    *runs: Path, out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None, trust_data: TrustData = False
+) -> None:
     """Write a report about a run, or a comparison of several, as one page that needs no network.
 
     Examples:
@@ -41,11 +43,11 @@ def report(*runs: Path, out: Annotated[Path | None, Parameter(name=["--out", "-o
     out = out or usual
     try:
         if len(runs) > 1:
-            written = write_comparison([folder for run in runs for folder in _folders(run)], out)
+            written = write_comparison([folder for run in runs for folder in _folders(run)], out, trust_data)
         elif front.about.exists():
-            written = write_front(front, out=out)
+            written = write_front(front, out=out, trust_data=trust_data)
         else:
-            written = write_report(RunFolder(runs[0]), out=out)
+            written = write_report(RunFolder(runs[0]), out=out, trust_data=trust_data)
     except OSError as error:
         raise NarrowsError(f"cannot write the report: {error.strerror}: {error.filename}") from error
     print(f"report: {written}")

@@ -50,6 +50,7 @@ def evaluate(
     components: int | None = None,
     data: Data | None = None,
     progress: Progress = silent,
+    trust_data: bool = False,
 ) -> Evaluation:
     """Measure a run's model on its test split, and optionally the model of another run on the same inputs.
 
@@ -64,6 +65,7 @@ def evaluate(
         components: Components of the mixture; by default 10, or fewer where the training split is small.
         data: The training data, for a run that was trained on data in memory; other runs name theirs.
         progress: Called with (what, done, total) after each batch.
+        trust_data: Read the data that the run names even if its model has no fingerprint of them.
 
     Returns:
         The measurements of one or two models.
@@ -78,7 +80,7 @@ def evaluate(
         raise NarrowsError(f"{setting('samples')} must be at least 2, so that they vary; it is {samples}")
     sampling.check_seed(seed)
     needs = "evaluation needs the run's test split"
-    first, second = open_trained(run), None if against is None else open_trained(against)
+    first, second = open_trained(run, trust_data), None if against is None else open_trained(against)
     split_seed = first.run_config(needs).split_seed
     if second is not None and second.run_config(needs).split_seed != split_seed:
         raise NarrowsError(

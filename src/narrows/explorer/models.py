@@ -15,6 +15,7 @@ from torch import Tensor
 
 from narrows._util.errors import NarrowsError
 from narrows._util.progress import Progress, silent
+from narrows._util.text import printable
 from narrows.explorer.inputs import Inputs, held_inputs
 from narrows.inference.inspect import assumed_ranges
 from narrows.inference.trained import ROWS, Trained, open_data, open_trained
@@ -101,16 +102,16 @@ class Explorer:
         return self.models[number]
 
 
-def open_explorer(path: Path, progress: Progress = silent) -> Explorer:
+def open_explorer(path: Path, progress: Progress = silent, trust_data: bool = False) -> Explorer:
     """Open a run's folder, a front's folder, or a model file; without its data there are sliders but no inputs."""
-    opened = [open_trained(one) for one in _models(path)]
+    opened = [open_trained(one, trust_data) for one in _models(path)]
     first = opened[0]
     for trained in opened:
         if trained.shape != first.shape:
             raise NarrowsError(
                 f"{trained.path} takes inputs of another shape than the front's first model; retrain the front"
             )
-    name, inputs = path.name, Inputs(torch.empty(0, *first.shape))
+    name, inputs = printable(path.name), Inputs(torch.empty(0, *first.shape))
     if first.config is None:
         inputs.missing = "A model file does not say which inputs are test inputs; the run's folder does."
     else:
@@ -118,8 +119,8 @@ def open_explorer(path: Path, progress: Progress = silent) -> Explorer:
             data = open_data(first, progress=progress)
             name, inputs = data.name, held_inputs(data, first.config.split_seed)
         except (NarrowsError, OSError) as error:
-            name = Path(first.config.data).name
-            inputs.missing = text.sentence(f"the test inputs could not be read: {error}")
+            name = printable(Path(first.config.data).name)
+            inputs.missing = text.unread(error)
     results = [None if one.config is None else RunFolder(one.path.parent).read_result() for one in opened]
     return Explorer(name, [Explored(*pair, inputs) for pair in zip(opened, results, strict=True)], inputs)
 

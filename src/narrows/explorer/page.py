@@ -28,8 +28,8 @@ def files(explorer: Explorer) -> dict[str, tuple[str, bytes]]:
 
 def html(explorer: Explorer) -> str:
     """Return the page."""
-    inputs, about = explorer.inputs, explorer.model(0).trained.about
-    columns, units = about.get("columns") or [], (about.get("units") or {}).get("unit") or []
+    inputs, trained = explorer.inputs, explorer.model(0).trained
+    columns, units = trained.columns, (trained.about.get("units") or {}).get("unit") or []
     count, ranges = min(len(columns), MOST_COLUMNS), inputs.column_ranges()
     low, high = inputs.levels if inputs.is_image else (0.0, 0.0)
     facts = {

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from narrows._util.errors import NarrowsError, OptionError
+from narrows._util.errors import NarrowsError, OptionError, setting
+from narrows._util.files import check_regular
 from narrows._util.progress import Progress, silent
+from narrows._util.text import printable
 from narrows.data import Data, split
 from narrows.data.load import kind_of, read
 from narrows.data.units import scale_columns
@@ -38,12 +40,19 @@ class Trained:
     """The description in the model file: tau, error, columns, units, fingerprint of the data."""
     config: TrainConfig | None
     """The settings of its run; None if only the model file was opened."""
+    trust_data: bool = False
+    """Whether the data that the settings name may be read although nothing proves that they are the model's."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one example, (D,) or (C, H, W)."""
         assert self.model.network is not None
         return self.model.network.shape
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of a table's columns, as they are shown; empty for other data."""
+        return [printable(name) for name in self.about.get("columns") or ()]
 
     @property
     def tau(self) -> float | None:
@@ -72,9 +81,18 @@ class Trained:
         return self.config
 
 
-def open_trained(path: Path | str) -> Trained:
-    """Open the model of a run's folder, or a .safetensors file."""
+def open_trained(path: Path | str, trust_data: bool = False) -> Trained:
+    """Open the model of a run's folder, or a .safetensors file.
+
+    Arguments:
+        path: The folder or the file.
+        trust_data: Read the data that the run's settings name even if the model has no fingerprint of its data.
+
+    Raises:
+        NarrowsError: There is no model, or it is damaged.
+    """
     path = Path(path)
+    check_regular(path)
     if path.is_file():
         return Trained(path, load_model(path), read_description(path), None)
     if FrontFolder(path).about.exists():
@@ -83,16 +101,25 @@ def open_trained(path: Path | str) -> Trained:
     config = config_from_dict(folder.read_config(), str(folder.config))
     if not folder.model.exists():
         raise NarrowsError(f"{path} has no model yet; continue it with `narrows resume {path}`")
-    return Trained(folder.model, load_model(folder.model), read_description(folder.model), config)
+    return Trained(folder.model, load_model(folder.model), read_description(folder.model), config, trust_data)
 
 
 def open_data(trained: Trained, source: str | None = None, progress: Progress = silent) -> Data:
-    """Read `source` as the model's training data were read; without a source, read the training data again."""
+    """Read `source` as the model's training data were read; without a source, read the training data again.
+
+    A run's settings name its data, and a run from someone else could name any file of yours, whose content would be
+    shown in a report. Only data with the fingerprint that is stored in the model are therefore used without a source.
+    """
     values = "any" if trained.model.scaling.output == "linear" else "unit"
     config = trained.config or TrainConfig(data=IN_MEMORY, values=values)  # type: ignore[arg-type]
     if source is None and config.data == IN_MEMORY:
         raise NarrowsError(f"{trained.path} does not say where its data are; name the data")
     named = config.data if source is None else source
+    if source is None and trained.about.get("fingerprint") is None and not trained.trust_data:
+        raise NarrowsError(
+            f"{trained.path} has no fingerprint of the data it was trained on, so {named}, which its run names, is not "
+            f"opened: a run from someone else could name any file of yours; use {setting('trust_data')} if you trust it"
+        )
     size = "x".join(map(str, trained.shape[1:])) if trained.config is None and len(trained.shape) == 3 else None
     options = replace(
         config.reading(),

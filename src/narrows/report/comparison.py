@@ -43,7 +43,7 @@ class Compared:
         report = self.run.folder.report
         if not report.exists():
             return None
-        return quote(Path(os.path.relpath(report.resolve(), out.resolve().parent)).as_posix())
+        return quote(os.fsencode(Path(os.path.relpath(report.resolve(), out.resolve().parent)).as_posix()))
 
     def reading(self) -> tuple[object, ...]:
         """Return the settings that say which test inputs the run has."""
@@ -51,18 +51,30 @@ class Compared:
         return config.data, config.reading(), config.split_seed
 
 
-def write_comparison(folders: Sequence[RunFolder], out: Path) -> Path:
-    """Write a page about several runs to `out`."""
+@dataclass(frozen=True)
+class _Inputs:
+    """Where the test inputs come from."""
+
+    data: Data | None
+    """The data, if the caller has them."""
+    trusted: bool
+    """Whether data may be read for a model without a fingerprint."""
+
+
+def write_comparison(folders: Sequence[RunFolder], out: Path, trust_data: bool = False) -> Path:
+    """Write a page about several runs to `out`; `trust_data` is that of `write_report`."""
     runs = [Compared(name, read_run(folder)) for folder, name in zip(folders, _names(folders), strict=True)]
-    write_atomic(out, _page(f"{len(runs)} runs compared", runs, out, data=None, front=None).html())
+    write_atomic(out, _page(f"{len(runs)} runs compared", runs, out, _Inputs(None, trust_data), None).html())
     return out
 
 
-def write_front(folder: FrontFolder, data: Data | None = None, out: Path | None = None) -> Path:
-    """Write a front's page to `out`, by default report.html in its folder."""
+def write_front(
+    folder: FrontFolder, data: Data | None = None, out: Path | None = None, trust_data: bool = False
+) -> Path:
+    """Write a front's page to `out`, by default report.html in its folder; `trust_data` is that of `write_report`."""
     out = out or folder.report
     runs = [Compared(f"τ {run.tau:g}", run) for run in map(read_run, folder.levels())]
-    write_atomic(out, _page(_front_title(runs), runs, out, data, folder).html())
+    write_atomic(out, _page(_front_title(runs), runs, out, _Inputs(data, trust_data), folder).html())
     return out
 
 
@@ -74,7 +86,7 @@ def _front_title(runs: list[Compared]) -> str:
     return f"From {text.plural(first.dims, 'dimension')} at τ {first.tau:g} to {last.dims} at τ {last.tau:g}"
 
 
-def _page(title: str, runs: list[Compared], out: Path, data: Data | None, front: FrontFolder | None) -> Page:
+def _page(title: str, runs: list[Compared], out: Path, inputs: _Inputs, front: FrontFolder | None) -> Page:
     names = ", ".join(dict.fromkeys(one.run.name for one in runs))
     links = [(one.name, link) for one in runs if (link := one.link(out))]
     answers: list[Block] = [*_front(runs, out, front), *_answers(runs)]
@@ -82,7 +94,7 @@ def _page(title: str, runs: list[Compared], out: Path, data: Data | None, front:
         Section("answers", "Answers", [*answers, *([Links("Their own reports:", links)] if links else [])]),
         Section("training", "How training went", _training(runs)),
         Section("dimensions", "What each dimension costs to remove", _costs(runs)),
-        Section("reconstructions", "The same test inputs through each model", _reconstructions(runs, data)),
+        Section("reconstructions", "The same test inputs through each model", _reconstructions(runs, inputs)),
         Section("settings", "Settings that differ", _settings(runs)),
     ]
     about = f"narrows · {names}" + (f" · {front.path}" if front else "")
@@ -141,19 +153,19 @@ def _costs(runs: list[Compared]) -> list[Block]:
 
 
 @torch.no_grad()
-def _reconstructions(runs: list[Compared], data: Data | None) -> list[Block]:
+def _reconstructions(runs: list[Compared], inputs: _Inputs) -> list[Block]:
     """Send the same test inputs through every model that was trained on their data; only for images."""
-    opened = [(one, open_trained(one.run.folder.path)) for one in runs if one.run.folder.model.exists()]
+    opened = [(one, open_trained(one.run.folder.path, inputs.trusted)) for one in runs if one.run.folder.model.exists()]
     opened = [(one, trained) for one, trained in opened if len(trained.shape) == 3]
     if not opened:
         return []
     first, model = opened[0]
     chosen = [(one, trained) for one, trained in opened if one.reading() == first.reading()][:MOST_ROWS]
     try:
-        data = data or open_data(model)
+        data = inputs.data or open_data(model)
         index = split(data, first.run.config.split_seed).test
     except (NarrowsError, OSError) as error:
-        return [Text(text.sentence(f"the test inputs could not be read: {error}"))]
+        return [Text(text.unread(error))]
     x = data.exact.batch(index[:: max(1, len(index) // SHOWN)][:SHOWN])
     low, high = images.levels([layout(x)])
     rows = [layout(x), *(layout(trained.model.reconstruct(x)) for _, trained in chosen)]

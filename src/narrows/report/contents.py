@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from narrows._util.text import printable
 from narrows.recipes.registry import RECIPES, RecipeTraits
 from narrows.runs.folder import RunFolder
 from narrows.runs.records import DecisionRow, MetricRow, Result
@@ -23,7 +24,7 @@ class RunContents:
     @property
     def name(self) -> str:
         """The name of the data."""
-        return Path(self.config.data).name
+        return printable(Path(self.config.data).name)
 
     @property
     def recipe(self) -> RecipeTraits:

@@ -35,16 +35,16 @@ class ModelContents:
     """Why `heldout` is missing, if it is."""
 
 
-def read_model(run: RunContents, data: Data | None = None) -> ModelContents:
+def read_model(run: RunContents, data: Data | None = None, trust_data: bool = False) -> ModelContents:
     """Open a run's model and send test inputs through it; `data` are loaded again unless given."""
     if not run.folder.model.exists():
         return ModelContents(missing="No model has been saved yet.")
-    trained = open_trained(run.folder.path)
+    trained = open_trained(run.folder.path, trust_data)
     try:
         data = training_data(trained, data)
         return ModelContents(trained, data, inspect_model(trained, data, run.config.split_seed))
     except (NarrowsError, OSError) as error:
-        return ModelContents(trained, missing=text.sentence(f"the test inputs could not be read: {error}"))
+        return ModelContents(trained, missing=text.unread(error))
 
 
 def reconstructions(model: ModelContents) -> list[Block]:
@@ -123,7 +123,7 @@ def traversals(run: RunContents, model: ModelContents) -> list[Block]:
     costs = ["" if run.result is None else f"cost {run.result.dimensions[one.dimension].cost:.3g}" for one in shown]
     if is_image:
         return [Text(note), Group("strips", _strips(shown, costs))]
-    columns, unit = trained.about.get("columns", []), 1.0 if model.heldout is None else model.heldout.unit
+    columns, unit = trained.columns, 1.0 if model.heldout is None else model.heldout.unit
     drawn = [
         ChartFigure(f"traversal-{one.dimension}", charts.traversal_chart(one, columns, unit), cost)
         for one, cost in zip(shown, costs, strict=True)
@@ -162,4 +162,4 @@ def samples(model: ModelContents) -> list[Block]:
 
 def column_names(trained: Trained) -> list[str]:
     """Return the names of a table's columns, or the places of a vector's values."""
-    return list(trained.about.get("columns") or map(str, range(trained.shape[0])))
+    return trained.columns or list(map(str, range(trained.shape[0])))

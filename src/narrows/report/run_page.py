@@ -26,13 +26,16 @@ LONG = 110
 """A longer sentence does not fit a heading: its reasons go below."""
 
 
-def write_report(folder: RunFolder, data: Data | None = None, out: Path | None = None) -> Path:
+def write_report(
+    folder: RunFolder, data: Data | None = None, out: Path | None = None, trust_data: bool = False
+) -> Path:
     """Write a run's report.
 
     Arguments:
         folder: The run's folder.
         data: The data that the run was trained on; loaded again unless given.
         out: The .html file to write; by default report.html in the run's folder.
+        trust_data: Read the data that the run names even if its model has no fingerprint of them.
 
     Returns:
         The path of the file.
@@ -41,7 +44,7 @@ def write_report(folder: RunFolder, data: Data | None = None, out: Path | None =
         NarrowsError: If there is no run in the folder, or its files are damaged.
     """
     out, run = out or folder.report, read_run(folder)
-    write_atomic(out, run_page(run, model_sections.read_model(run, data)).html())
+    write_atomic(out, run_page(run, model_sections.read_model(run, data, trust_data)).html())
     return out
 
 

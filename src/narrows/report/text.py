@@ -4,9 +4,10 @@ Names of settings and commands are in backquotes, which a page shows as code.
 """
 
 import math
-import shlex
 from typing import Literal
 
+from narrows._util.errors import NarrowsError, as_option
+from narrows._util.text import shell_word
 from narrows.recipes.controller import ControllerConfig
 from narrows.recipes.registry import RECIPES
 from narrows.report.contents import RunContents, read_run
@@ -132,7 +133,7 @@ def hint(run: RunContents) -> str | None:
         return None
     if run.recipe.ends_by_itself:
         return CUT_OFF if is_cut_off(run) else None
-    row, command = rows[-1], f"`narrows resume {shlex.quote(str(run.folder.path))} --steps {2 * result.steps}`"
+    row, command = rows[-1], f"`narrows resume {shell_word(run.folder.path)} --steps {2 * result.steps}`"
     if result.dims and row.open < result.dims:
         return f"training ended with {row.open} gates open and the error still above tau; continue with {command}"
     if result.dims and row.error < SLACK * result.tau:
@@ -188,7 +189,7 @@ def hold_together(results: list[Result]) -> list[Result]:
 
 def resume_command(folder: RunFolder) -> str:
     """Return the command that continues a run, or the front or the run that it is a part of."""
-    return f"narrows resume {shlex.quote(str(outermost(folder)))}"
+    return f"narrows resume {shell_word(outermost(folder))}"
 
 
 def progress(run: RunContents) -> str:
@@ -268,6 +269,12 @@ def number(value: float) -> str:
 def sentence(text: str) -> str:
     """Return the text with a capital and a full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
+
+
+def unread(error: NarrowsError | OSError) -> str:
+    """Return why a page has no test inputs; settings are spelled as options, as everywhere on the pages."""
+    reason = error.spelled(as_option) if isinstance(error, NarrowsError) else error
+    return sentence(f"the test inputs could not be read: {reason}")
 
 
 def plural(count: int, thing: str) -> str:
