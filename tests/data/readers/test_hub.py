@@ -1,6 +1,7 @@
 """hf: sets, from folders that the datasets library itself wrote and from a hub on loopback that refuses."""
 
 import http.server
+import json
 import logging
 import os
 import subprocess
@@ -10,6 +11,8 @@ import warnings
 import zipfile
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -345,3 +348,24 @@ def test_without_a_network(monkeypatch):
     text = refusal("some/unknown")
     assert text.startswith("hf:some/unknown cannot be loaded (Couldn't reach 'some/unknown' on the Hub")
     assert text.endswith("; only sets that were loaded before are available without one")
+
+
+def test_a_set_that_names_pictures_of_the_user(folder, tmp_path):
+    """A table may hold paths instead of pictures."""
+    private = tmp_path / "private.png"
+    Image.fromarray(PIXELS[0]).save(private)
+    features = datasets.Features({"picture": datasets.Image()})
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    table = pa.table({"picture": pa.array([{"bytes": None, "path": str(private)}] * 6, kind)})
+    described = {"huggingface": json.dumps({"info": {"features": features.to_dict()}})}
+    pq.write_table(table.replace_schema_metadata(described), folder / "train.parquet")
+    assert refusal(folder) == (
+        f"hf:{folder}::picture names the file {private}, which is not a part of the set and could be any picture of "
+        "yours; use a set that holds its images"
+    )
+
+
+def test_a_named_pipe_in_a_folder(folder):
+    write_images(folder)
+    os.mkfifo(folder / "validation.parquet")
+    assert refusal(folder).startswith(f"{folder / 'validation.parquet'} is a named pipe, not a file; ")

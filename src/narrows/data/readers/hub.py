@@ -1,7 +1,8 @@
 """Sets of the Hugging Face hub, and folders its `datasets` library can read: hf:NAME[@CONFIG][::COLUMN].
 
 NAME is that of a set, "ylecun/mnist", or of a local folder with Parquet, CSV or image files. The split "train" is
-taken; a split "test", if any, becomes the test split. Code that comes with a set is never run. The examples are in
+taken; a split "test", if any, becomes the test split. Code that comes with a set is never run, and pictures are read
+from the set's own files only: a table may name other files, which could be any of yours. The examples are in
 
 1. the column that is named,
 2. else the only column of images,
@@ -32,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from narrows._util.errors import NarrowsError, OptionError, setting
+from narrows._util.files import check_regular
 from narrows._util.progress import Progress, silent, steps
 from narrows.data.arrays import from_array
 from narrows.data.cache import cached_array
@@ -80,8 +82,11 @@ def load_hub(
 def _parse(source: str) -> tuple[str, str | None, str]:
     """Split NAME[@CONFIG][::COLUMN]; the name of a folder may contain an @."""
     whole, _, column = source.partition("::")
-    if os.path.isdir(os.path.expanduser(whole)):
-        return os.path.expanduser(whole), None, column
+    if os.path.isdir(folder := os.path.expanduser(whole)):
+        for root, _, names in os.walk(folder):
+            for name in names:
+                check_regular(os.path.join(root, name))  # the library would wait for a named pipe
+        return folder, None, column
     if whole.startswith((".", "/", "~")) and not os.path.isdir(os.path.expanduser(whole.rpartition("@")[0])):
         raise NarrowsError(f"hf:{source}: the folder {whole} does not exist; use a folder, or the name of a set")
     name, config = whole.rsplit("@", 1) if "@" in whole else (whole, "")
@@ -211,6 +216,7 @@ def _joined(splits: Any, columns: list[str]) -> tuple[Any, list[str]]:
 def _images(
     whole: Any, column: str, file_name: str, size: tuple[int, int] | None, name: str, progress: Progress
 ) -> tuple[np.ndarray, str]:
+    folders = _folders(name)
     with contextlib.ExitStack() as stack:
 
         @functools.cache
@@ -221,6 +227,12 @@ def _images(
             if not row or row["bytes"] is not None or not row["path"]:
                 return io.BytesIO(row["bytes"] or b"" if row else b"")
             member, _, outer = row["path"].removeprefix("zip://").partition("::")
+            real = os.path.realpath(outer or row["path"])
+            if not any(os.path.commonpath([folder, real]) == folder for folder in folders):
+                raise NarrowsError(
+                    f"hf:{name}::{column} names the file {real}, which is not a part of the set and could be any "
+                    "picture of yours; use a set that holds its images"
+                )
             if not outer:
                 return row["path"]
             try:  # the library itself would read the archive's whole table of contents again for every image
@@ -238,6 +250,15 @@ def _images(
         )
         array, _, where = cached_pictures(pictures, file_name, size, False, progress)
     return array, where
+
+
+def _folders(name: str) -> list[str]:
+    """Return the folders that hold a set's files: its own, if it is one, and the caches of the library."""
+    from datasets import config
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    caches = [str(config.HF_DATASETS_CACHE), str(config.DOWNLOADED_DATASETS_PATH), HF_HUB_CACHE]
+    return [os.path.realpath(folder) for folder in ([name] if os.path.isdir(name) else []) + caches]
 
 
 def _numbers(whole: Any, columns: list[str], file_name: str, name: str, progress: Progress) -> tuple[np.ndarray, str]:
