@@ -53,9 +53,12 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "narrows", *map(str, arguments)]
 
 
-def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(*arguments: object, cwd: Path | None = None, errors: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the real command in its own process; `errors` says how output that is not UTF-8 is decoded."""
     environment = {**os.environ, "COLUMNS": "200"}
-    return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=cwd, env=environment, timeout=HANGS)
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, errors=errors, cwd=cwd, env=environment, timeout=HANGS
+    )
 
 
 def run_until(number: int, step: int, folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:

@@ -14,6 +14,8 @@ import difflib
 import re
 from collections.abc import Callable, Iterable
 
+from narrows._util.text import printable
+
 Spelling = Callable[[str, str | None], str]
 """(name, value or None) -> how a surface writes a setting."""
 
@@ -29,8 +31,11 @@ class NarrowsError(ValueError):
     """
 
     def spelled(self, spelling: Spelling) -> str:
-        """Return the text with every marked setting written by `spelling`."""
-        return _MARK.sub(lambda mark: spelling(mark.group(1), mark.group(2)), self.marked)
+        """Return the text with every marked setting written by `spelling`, and nothing that a terminal would obey.
+
+        Errors name what others wrote: files, keys, columns, messages of other libraries.
+        """
+        return printable(_MARK.sub(lambda mark: spelling(mark.group(1), mark.group(2)), self.marked), longest=None)
 
     @property
     def marked(self) -> str:
@@ -48,7 +53,7 @@ def setting(name: str, value: object = None) -> str:
         name: The setting as `TrainConfig` calls it, or another option of a command, such as "out".
         value: The value it has, or should have; left out when the text is about the setting alone.
     """
-    return f"\x02{name}\x03" if value is None else f"\x02{name}\x1f{value}\x03"
+    return f"\x02{name}\x03" if value is None else f"\x02{name}\x1f{printable(value, longest=None)}\x03"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

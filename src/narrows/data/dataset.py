@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from narrows._util.text import printable
 from narrows.data.examples import ArrayExamples, ExactRows, Examples
 from narrows.data.factors import Factors
 
@@ -17,7 +18,7 @@ class Data:
     """A set of examples, checked and ready to be split and served: the result of `load` and `from_array`."""
 
     name: str
-    """What errors and run folders call the set."""
+    """What errors, pages and run folders call the set; names of files are made printable."""
     examples: Examples
     """Serves batches by index."""
     values: Values
@@ -32,6 +33,10 @@ class Data:
     """The factors or labels of the examples, if known."""
     columns: tuple[str, ...] = ()
     """The names of a table's columns; empty for other data."""
+
+    def __post_init__(self) -> None:
+        for name in ("name", "note"):  # they come from paths and from files, and go to terminals, pages and cards
+            object.__setattr__(self, name, printable(getattr(self, name), longest=None))
 
     @property
     def is_image(self) -> bool:

@@ -18,6 +18,7 @@ from huggingface_hub import ModelCard, ModelCardData, ModelHubMixin, hf_hub_down
 from huggingface_hub.errors import EntryNotFoundError
 
 from narrows._util.errors import NarrowsError
+from narrows._util.text import markdown_code
 from narrows._version import __version__
 from narrows.inference.trained import open_trained
 from narrows.model.storage import load_model, read_description
@@ -88,6 +89,9 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
             raise NarrowsError(f"{where} is damaged ({error}); delete it: the model loads without it") from error
 
     def _save_pretrained(self, save_directory: Path) -> None:
+        figure = self.folder / FIGURE
+        if figure.is_symlink() and figure.resolve().parent != self.folder.resolve():
+            raise NarrowsError(f"{figure} is a symlink to {figure.resolve()}, which would be copied; remove the link")
         for name in (MODEL, RESULT, FIGURE):
             if (self.folder / name).exists() and self.folder.resolve() != save_directory.resolve():
                 shutil.copy(self.folder / name, save_directory / name)
@@ -113,7 +117,7 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
         lines = [
             f"# A variational autoencoder with {self.model.n} latent dimensions",
             "",
-            f"Trained by narrows {__version__} on `{self.about.get('data', 'unknown data')}`.",
+            f"Trained by narrows {__version__} on {markdown_code(self.about.get('data', 'unknown data'))}.",
         ]
         result = self.result
         if result is not None:

@@ -5,9 +5,11 @@ description says. So every entry that is used later is checked for its type and 
 the sizes with those of the tensors in the file before it builds anything.
 """
 
+import contextlib
 import json
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -62,7 +64,7 @@ def read_description(path: Path) -> dict[str, Any]:
         raise NarrowsError(f"{path} is a folder; give the file in it: {Path(path) / 'model.safetensors'}")
     check_regular(path)
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
+        with _utf8(Path(path)) as named, safetensors.safe_open(named, framework="pt") as file:
             description = json.loads((file.metadata() or {}).get("narrows", "null"))
     except (OSError, ValueError, RecursionError, safetensors.SafetensorError) as error:
         raise NarrowsError(f"cannot read the model {path}: {printable(error)}") from error
@@ -101,10 +103,25 @@ def load_model(path: Path | str) -> VAE:
             raise NarrowsError(f"the model {path} does not fit its own description: it is damaged")
         model = _untrained(network)
     model.kept = description["kept"]
-    tensors = safetensors.torch.load_file(path)
+    with _utf8(path) as named:
+        tensors = safetensors.torch.load_file(named)
     model.scaling.to(tensors["scaling.shift"].dtype)  # columns with their own units are in double precision
     model.load_state_dict(tensors)
     return model.eval()
+
+
+@contextlib.contextmanager
+def _utf8(path: Path) -> Iterator[Path]:
+    """Yield a path to the same file that safetensors can open: it takes only names that are valid UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        with tempfile.TemporaryDirectory(prefix="narrows-") as folder:
+            link = Path(folder) / "model.safetensors"
+            link.symlink_to(path.absolute())
+            yield link
+    else:
+        yield path
 
 
 def _untrained(network: NetworkConfig) -> VAE:
@@ -116,7 +133,7 @@ def _untrained(network: NetworkConfig) -> VAE:
 
 def _stored_shapes(path: Path) -> dict[str, list[int]]:
     """Return the tensors' shapes by name; only the header is read."""
-    with safetensors.safe_open(path, framework="pt") as file:
+    with _utf8(path) as named, safetensors.safe_open(named, framework="pt") as file:
         parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
         others = {part.get_dtype() for part in parts.values()} - FLOATS
         if others:

@@ -8,7 +8,6 @@ scripts and its images inside, and its policy forbids the browser to load anythi
 
 import math
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -16,7 +15,10 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from narrows._util.text import printable, shell_word
 from narrows.report.figures.specification import Chart
+
+_HIDDEN = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
 class Block:
@@ -78,7 +80,7 @@ class Command(Block):
 
     def options(self) -> list[str]:
         """Return the words, quoted for a shell, with each option and its value together."""
-        quoted = (f"\n{shlex.quote(word)}" if word.startswith("--") else shlex.quote(word) for word in self.words)
+        quoted = (f"\n{shell_word(word)}" if word.startswith("--") else shell_word(word) for word in self.words)
         return " ".join(quoted).split(" \n")
 
 
@@ -170,9 +172,18 @@ def code(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
+def writable(value: object) -> object:
+    """Return a value with everything that cannot be shown or encoded written as an escape such as \\x1b.
+
+    They come from names of files and columns, whose paths need not be UTF-8.
+    """
+    return type(value)(_HIDDEN.sub(lambda one: printable(one[0]), value)) if isinstance(value, str) else value
+
+
 ENVIRONMENT = Environment(
     loader=PackageLoader("narrows.report"),
     autoescape=True,
+    finalize=writable,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

@@ -10,6 +10,7 @@ import contextlib
 import csv
 import gzip
 import io
+import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -124,7 +125,7 @@ class Csv:
         )
         with readable(self.path, "a CSV file"):
             # Not a Python file, and not closed here: pyarrow reads ahead in a thread that may outlive this block.
-            file = pa.OSFile(str(self.path))
+            file = pa.OSFile(os.fsencode(self.path))
             stream = pa.CompressedInputStream(file, "gzip") if self.gzipped else file
             try:
                 yield file, arrow.open_csv(stream, reading, parsing, converting)

@@ -6,11 +6,11 @@ out of the folder: a folder that a stranger packed could so name pictures of you
 """
 
 import os
-import shlex
 import stat
 from pathlib import Path
 
 from narrows._util.errors import NarrowsError
+from narrows._util.text import shell_word
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 
@@ -65,6 +65,6 @@ def _check_link(path: str, folder: Path) -> None:
     if os.path.exists(target) and os.path.commonpath([whole, target]) != whole:
         raise NarrowsError(
             f"{path} is a symlink that leads out of the folder, to {target}, where it could name any picture of yours; "
-            f"if the links are your own, make a copy that follows them with `cp -rlL {shlex.quote(str(folder))} COPY` "
+            f"if the links are your own, make a copy that follows them with `cp -rlL {shell_word(folder)} COPY` "
             "(-l makes hard links, which take no space; leave it out for a copy on another disk)"
         )

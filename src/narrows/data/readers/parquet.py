@@ -1,6 +1,7 @@
 """Parquet files, which state the types of their columns and the number of their rows."""
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,11 +29,16 @@ class Parquet:
 
     @contextlib.contextmanager
     def _opened(self, columns: int = 1) -> Iterator[Any]:
+        import pyarrow as pa
         from pyarrow import parquet
 
         # Without a buffer for each column, a row group is read as a whole, however large it is.
         buffer = min(_BUFFER, max(1 << 13, CHUNK_BYTES // columns))
-        with readable(self.path, "a Parquet file"), parquet.ParquetFile(str(self.path), buffer_size=buffer) as file:
+        with (
+            readable(self.path, "a Parquet file"),
+            pa.OSFile(os.fsencode(self.path)) as source,
+            parquet.ParquetFile(source, buffer_size=buffer) as file,
+        ):
             yield file
 
     def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:

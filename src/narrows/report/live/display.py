@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from rich.text import Text
 
 from narrows._util.progress import Progress as Show
+from narrows._util.text import printable
 from narrows.report import text
 from narrows.report.live.follow import Follower, Snapshot, View, pace
 from narrows.report.live.screen import LiveView, Screen
@@ -186,6 +187,7 @@ class LoadingLines(Listener):
 
     def loading(self, what: str, done: int, total: int) -> None:
         """Print how far `what` is, if it is time."""
+        what = printable(what)
         if what != self.what or time.monotonic() - self.last >= PLAIN_SECONDS:
             share = f" ({done / total:.0%})" if total and what == self.what else ""
             self.what, self.last = what, time.monotonic()
@@ -201,8 +203,11 @@ class LoadingBars(Listener):
 
     def loading(self, what: str, done: int, total: int) -> None:
         """Move the bar of `what`."""
+        what = printable(what)
         if self.bar is None:
-            self.bar = Progress(TextColumn("{task.description}"), BarColumn(bar_width=24), TaskProgressColumn())
+            self.bar = Progress(
+                TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TaskProgressColumn()
+            )
             self.bar.start()
         if what not in self.tasks:
             self.tasks[what] = self.bar.add_task(what, total=None)
