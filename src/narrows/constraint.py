@@ -25,13 +25,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from narrows._util.checks import ABOVE_ZERO, NUMBER, Rule, argument, instance_of
 from narrows._util.errors import NarrowsError
 from narrows._util.processes import mean_over_processes
+from narrows._util.text import brief
+
+DECAY = Rule("at least 0 and below 1", lambda value: NUMBER.holds(value) and 0 <= value < 1)
 
 
 @dataclass(frozen=True)
 class GecoConfig:
-    """The constraint's settings; the defaults are the paper's values."""
+    """The constraint's settings; the defaults are the paper's values.
+
+    Raises:
+        NarrowsError: A setting is not a number, or out of its range.
+    """
 
     decay: float = 0.99
     """alpha of the moving average."""
@@ -45,10 +53,16 @@ class GecoConfig:
     """None for C = E - tau; a number s for C = s (E - tau) / tau, which has no unit (decision D12)."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.decay < 1:
-            raise NarrowsError(f"decay must be at least 0 and below 1; it is {self.decay}")
-        if not 0 < self.lowest <= self.highest:
+        argument("decay", self.decay, DECAY)
+        argument("start", self.start, NUMBER)
+        argument("lowest", self.lowest, ABOVE_ZERO)
+        argument("highest", self.highest, ABOVE_ZERO)
+        argument("relative_scale", self.relative_scale, ABOVE_ZERO, or_none=True)
+        if not self.lowest <= self.highest:
             raise NarrowsError(f"lowest must be above 0 and at most highest; they are {self.lowest} and {self.highest}")
+
+
+CONFIG = instance_of(GecoConfig, "a GecoConfig")
 
 
 class ConstraintTerm(NamedTuple):
@@ -68,11 +82,13 @@ class _Bounds(nn.Module):
     def __init__(self, tolerance: float | Sequence[float], started: bool) -> None:
         super().__init__()
         try:
-            bounds = torch.as_tensor(tolerance, dtype=torch.float32).reshape(-1).clone()
-        except (TypeError, ValueError, RuntimeError):
-            bounds = torch.empty(0)
-        if len(bounds) == 0 or not torch.isfinite(bounds).all():
-            raise NarrowsError(f"tolerances must be finite numbers, one or more; they are {tolerance!r:.100}")
+            given = torch.as_tensor(tolerance).detach()
+            bounds = given.to(torch.float32).reshape(-1).clone()
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            given = bounds = torch.empty(0)
+        unusable = given.ndim > 1 or given.dtype in (torch.bool, torch.complex64, torch.complex128)
+        if len(bounds) == 0 or unusable or not torch.isfinite(bounds).all():
+            raise NarrowsError(f"tolerances must be finite numbers, one or more; they are {brief(tolerance)}")
         self.tolerance: Tensor
         self.started: Tensor
         self.register_buffer("tolerance", bounds)
@@ -80,7 +96,9 @@ class _Bounds(nn.Module):
 
     def _columns(self, error: Tensor) -> Tensor:
         """Return errors as (batch, m)."""
-        columns = error.view(len(error), -1)
+        if not isinstance(error, Tensor) or error.ndim == 0:
+            raise NarrowsError(f"error must be a tensor, (batch,) or (batch, m) for m tolerances; it is {brief(error)}")
+        columns = error.reshape(len(error), -1)
         if columns.shape[1] != len(self.tolerance):
             raise NarrowsError(
                 f"the error returns {columns.shape[1]} numbers per example for {len(self.tolerance)} tolerances; it "
@@ -105,16 +123,17 @@ class Geco(_Bounds):
         config: The settings; by default the paper's.
 
     Raises:
-        NarrowsError: If a tolerance is not a number of at least 0 (above 0 for a relative constraint).
+        NarrowsError: If a tolerance is not a number of at least 0 (above 0 for a relative constraint), or `config` is
+            not a `GecoConfig`.
     """
 
     def __init__(self, tolerance: float | Sequence[float], config: GecoConfig | None = None) -> None:
         super().__init__(tolerance, started=False)
-        config = config or GecoConfig()
+        config = argument("config", config, CONFIG, or_none=True) or GecoConfig()
         self.decay, self.relative_scale = config.decay, config.relative_scale
         self.lowest, self.highest = inverse_multiplier(config.lowest), inverse_multiplier(config.highest)
         if (self.tolerance < 0).any() or (config.relative_scale and (self.tolerance == 0).any()):
-            raise NarrowsError(f"tolerances must be at least 0 (above 0 if relative); they are {tolerance}")
+            raise NarrowsError(f"tolerances must be at least 0 (above 0 if relative); they are {brief(tolerance)}")
         self.average: Tensor
         self.register_buffer("average", torch.zeros_like(self.tolerance))
         self.raw = nn.Parameter(torch.full_like(self.tolerance, config.start))
@@ -174,14 +193,14 @@ class SteeredBound(_Bounds):
         start: The multiplier that is held.
 
     Raises:
-        NarrowsError: If a tolerance is not a number above 0.
+        NarrowsError: If a tolerance, or `start`, is not a number above 0.
     """
 
     def __init__(self, tolerance: float | Sequence[float] | None, start: float = 60.0) -> None:
         super().__init__(1.0 if tolerance is None else tolerance, started=tolerance is not None)
         if (self.tolerance <= 0).any():
-            raise NarrowsError(f"tolerances must be numbers above 0; they are {tolerance}")
-        self.bounded, self.start = tolerance is not None, start
+            raise NarrowsError(f"tolerances must be numbers above 0; they are {brief(tolerance)}")
+        self.bounded, self.start = tolerance is not None, argument("start", start, ABOVE_ZERO)
         self.inverse: Tensor
         self.before: Tensor
         self.register_buffer("inverse", torch.full_like(self.tolerance, 1 / start))
@@ -216,4 +235,5 @@ class SteeredBound(_Bounds):
 
 def inverse_multiplier(value: float) -> float:
     """Return the lambda for which softplus(lambda)^2 is this value."""
-    return math.log(math.expm1(math.sqrt(value)))
+    root = math.sqrt(value)
+    return math.log(math.expm1(root)) if root < 100 else root  # the exponential would overflow, and -1 is lost

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from narrows._util.errors import NarrowsError
+from narrows._util.text import brief
 
 Error = Callable[[Tensor, Tensor], Tensor]
 """A function (x, reconstruction), `(batch, *shape)` each, -> (batch,), or (batch, m) for m bounds."""
@@ -23,6 +24,7 @@ def squared_error(x: Tensor, reconstruction: Tensor) -> Tensor:
         x: Inputs, `(batch, *shape)`.
         reconstruction: Their reconstructions, `(batch, *shape)`.
     """
+    _check_same_shape(x=x, reconstruction=reconstruction)
     return _total(F.mse_loss(reconstruction, x, reduction="none"))
 
 
@@ -33,6 +35,7 @@ def absolute_error(x: Tensor, reconstruction: Tensor) -> Tensor:
         x: Inputs, `(batch, *shape)`.
         reconstruction: Their reconstructions, `(batch, *shape)`.
     """
+    _check_same_shape(x=x, reconstruction=reconstruction)
     return _total((reconstruction - x).abs())
 
 
@@ -45,7 +48,24 @@ def cross_entropy(x: Tensor, reconstruction: Tensor) -> Tensor:
         x: Inputs in [0, 1], `(batch, *shape)`.
         reconstruction: Their reconstructions in [0, 1], `(batch, *shape)`.
     """
-    return _total(F.binary_cross_entropy(reconstruction, x, reduction="none"))
+    _check_same_shape(x=x, reconstruction=reconstruction)
+    try:
+        return _total(F.binary_cross_entropy(reconstruction, x, reduction="none"))
+    except RuntimeError:
+        for name, values in (("x", x), ("reconstruction", reconstruction)):
+            if not ((values >= 0) & (values <= 1)).all():
+                raise NarrowsError(
+                    f"cross-entropy needs values in [0, 1]; {name} has values from {values.min():g} to {values.max():g}"
+                ) from None
+        raise
+
+
+def _check_same_shape(**tensors: Tensor) -> None:
+    """Raise unless both are tensors of one shape: torch would repeat the smaller one to fit, without a word."""
+    (first, one), (second, other) = tensors.items()
+    if not isinstance(one, Tensor) or not isinstance(other, Tensor) or one.shape != other.shape:
+        found = " and ".join(str(tuple(t.shape)) if isinstance(t, Tensor) else brief(t) for t in (one, other))
+        raise NarrowsError(f"{first} and {second} must be tensors of the same shape; they are {found}")
 
 
 def _total(values: Tensor) -> Tensor:
@@ -60,12 +80,12 @@ ERRORS: dict[str, Error] = {"squared": squared_error, "cross-entropy": cross_ent
 
 def per_example(error: Tensor, rows: int) -> Tensor:
     """Return the output of an error function as (batch, m); raise if it has another number of rows."""
-    if error.ndim == 0 or len(error) != rows:
+    if not isinstance(error, Tensor) or error.ndim == 0 or len(error) != rows:
+        found = tuple(error.shape) if isinstance(error, Tensor) else brief(error)
         raise NarrowsError(
-            f"error must return one number per example, ({rows},), or m of them, ({rows}, m); it returned "
-            f"{tuple(error.shape)}"
+            f"error must return one number per example, ({rows},), or m of them, ({rows}, m); it returned {found}"
         )
-    return error.view(rows, -1)
+    return error.reshape(rows, -1)
 
 
 def kl_elements(mean: Tensor, log_std: Tensor) -> Tensor:
@@ -77,6 +97,7 @@ def kl_elements(mean: Tensor, log_std: Tensor) -> Tensor:
         mean: mu, (batch, n), or (batch, n, height, width) for latent maps.
         log_std: log sigma, in the same shape.
     """
+    _check_same_shape(mean=mean, log_std=log_std)
     return 0.5 * (torch.exp(2 * log_std) + mean.square() - 1) - log_std
 
 
@@ -90,5 +111,6 @@ def gated_kl(kl: Tensor, gates: Tensor) -> Tensor:
         kl: The element-wise KL, (batch, n), or (batch, n, height, width).
         gates: Gates as 0. and 1., (batch, n).
     """
-    kl = kl.flatten(2).sum(2) if kl.ndim > 2 else kl
+    kl = kl.flatten(2).sum(2) if isinstance(kl, Tensor) and kl.ndim > 2 else kl
+    _check_same_shape(kl=kl, gates=gates)
     return (kl * gates).sum(1) / gates.sum(1).clamp(min=1)

@@ -161,12 +161,12 @@ def test_bad_input_gets_one_line_and_nothing_is_written(run, plain, images, tmp_
         ([str(run), "--against", str(elsewhere)], "have different test inputs; compare runs of one --split-seed"),
         ([str(run), "--samples", "0"], "--samples must be at least 2, so that they vary; it is 0"),
         ([str(run), "--samples", "2.5"], "--samples must be a whole number; it is 2.5"),
-        ([str(run), "--components", "0"], "--components must be at least 1; it is 0"),
+        ([str(run), "--components", "0"], "--components must be a whole number from 1 on; it is 0"),
         (
             [str(run), "--components", "200"],
             "a mixture of 200 needs 400 codes or more; there are 240; use fewer",
         ),
-        ([str(run), "--seed", "-1"], "--seed must be between 0 and 2^63; it is -1"),
+        ([str(run), "--seed", "-1"], "--seed must be a whole number between 0 and 2^63; it is -1"),
     ):
         _refused(["evaluate", *arguments], expected, capsys)
     for arguments, expected in (

@@ -116,7 +116,7 @@ def test_what_cannot_be_fitted_is_refused():
     codes = np.zeros((9, 2))
     for kind, components, expected in (
         ("mixture", 5, "a mixture of 5 needs 10 codes or more; there are 9"),
-        ("mixture", 0, "components must be at least 1; it is 0"),
+        ("mixture", 0, "components must be a whole number from 1 on; it is 0"),
         ("kernel", 1, "sampler must be one of prior, gaussian, mixture; it is 'kernel'"),
     ):
         with pytest.raises(NarrowsError, match=expected):

@@ -142,7 +142,10 @@ def test_bad_input_gets_one_line(run, table, digits, tmp_path, capsys):
         (["decode", str(run), str(tmp_path / "none.npy"), "-o", "x.npy"], "has 0 rows; it needs at least one"),
         (["decode", str(run), str(tmp_path / "noise.npy"), "-o", "x.npy"], "is damaged or not a .npy file"),
         (["sample", str(run), "--count", "0", "-o", "x.npy"], "--count must be at least 1; it is 0"),
-        (["sample", str(run), "--seed", "99999999999999999999999", "-o", "x.npy"], "--seed must be between 0 and 2^63"),
+        (
+            ["sample", str(run), "--seed", "99999999999999999999999", "-o", "x.npy"],
+            "--seed must be a whole number between 0 and 2^63",
+        ),
         (["encode", str(run), "-o", "/proc/q.npy"], "cannot write /proc/q.npy: "),
         (["sample", str(run), "--count", "2.5", "-o", "x.npy"], "--count must be a whole number; it is 2.5"),
         (["export", str(run), "--to", "onnx", "-o", str(tmp_path / "full")], "exists and is not an empty folder"),

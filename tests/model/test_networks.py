@@ -372,27 +372,31 @@ def test_models_of_other_precisions_train(kind):
         (lambda model: GatedVAE(model.encoder, model.decoder, 5.0), "latent must be a number of dimensions.*it is 5.0"),
         (lambda model: GatedVAE(model.encoder, model.decoder, -1), "latent must be a number"),
         (lambda model: GatedVAE(model.encoder, torch.relu, 5), "the decoder must be a torch.nn.Module"),
-        (lambda model: L0Gates(-3), "n, the number of gates, must be at least 0; it is -3"),
+        (lambda model: L0Gates(-3), "n must be a whole number from 1 to 1,000,000; it is -3"),
         (lambda model: model.narrow([0, 9]), r"kept must be different numbers from 0 to 4; it is \[0, 9\]"),
         (lambda model: model.narrow([0, 0]), "kept must be different numbers"),
         (lambda model: Narrowing(model, Geco(1.0), "xx"), "estimator must be one of arm, disarm; it is 'xx'"),
-        (lambda model: Fast(model, "x", None, (1, 1)), "tolerances must be finite numbers"),
+        (lambda model: Fast(model, "x", zeros, (1, 1)), "tolerances must be finite numbers"),
         (lambda model: Geco("a"), "tolerances must be finite numbers, one or more; they are 'a'"),
         (lambda model: Geco(1, GecoConfig(lowest=5, highest=1)), "lowest must be above 0 and at most highest"),
         (lambda model: Geco(1, GecoConfig(decay=2)), "decay must be at least 0 and below 1; it is 2"),
-        (lambda model: Controller(steps=-5), "steps must be a whole number of at least 1, or None; it is -5"),
+        (lambda model: Controller(steps=-5), "steps must be a whole number from 1 on, or None; it is -5"),
         (lambda model: Controller(steps=1.5), "steps must be a whole number"),
-        (lambda model: ControllerConfig(patience=-1), "patience must be at least 0; it is -1"),
-        (lambda model: Fast(model, 1.0, None, (0, 0)), "split_sizes must be two counts"),
-        (lambda model: Fast(model, 1.0, None, 10), r"split_sizes must be two counts, .*; it is 10"),
-        (lambda model: step(Fast(model, 1.0, None, (9, 9), error=all_values)), "the error returns 3 numbers per"),
+        (lambda model: ControllerConfig(patience=-1), "patience must be a number of at least 0; it is -1"),
+        (lambda model: Fast(model, 1.0, zeros, (0, 0)), "split_sizes must be two counts"),
+        (lambda model: Fast(model, 1.0, zeros, 10), r"split_sizes must be two counts, .*; it is 10"),
+        (lambda model: step(Fast(model, 1.0, zeros, (9, 9), error=all_values)), "the error returns 3 numbers per"),
         (lambda model: step(Narrowing(model, Geco(1.0), error=all_values)), "for 1 tolerances"),
-        (lambda model: step(Fast(model, 1.0, None, (9, 9), error=F.mse_loss)), "error must return one number per"),
+        (lambda model: step(Fast(model, 1.0, zeros, (9, 9), error=F.mse_loss)), "error must return one number per"),
     ],
 )
 def test_bad_parameters_are_named(make, text):
     with pytest.raises(NarrowsError, match=text):
         make(vectors())
+
+
+def zeros(count, generator):
+    return torch.zeros(count, 3)
 
 
 def all_values(x, y):

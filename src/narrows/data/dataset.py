@@ -5,12 +5,18 @@ from typing import Literal
 
 import numpy as np
 
+from narrows._util.checks import TEXT, Rule, argument, instance_of, one_of
 from narrows._util.text import printable
 from narrows.data.examples import ArrayExamples, ExactRows, Examples
 from narrows.data.factors import Factors
 
 Values = Literal["unit", "any"]
 """unit: every value lies in [0, 1], as pixels do; any: any finite numbers."""
+
+SERVES = Rule(
+    "examples that are served by index, with shape, len and batch; wrap an array with narrows.from_array",
+    lambda value: callable(getattr(value, "batch", None)) and hasattr(value, "shape") and hasattr(value, "__len__"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +41,11 @@ class Data:
     """The names of a table's columns; empty for other data."""
 
     def __post_init__(self) -> None:
+        argument("name", self.name, TEXT)
         for name in ("name", "note"):  # they come from paths and from files, and go to terminals, pages and cards
             object.__setattr__(self, name, printable(getattr(self, name), longest=None))
+        argument("examples", self.examples, SERVES)
+        argument("values", self.values, one_of(("unit", "any")))
 
     @property
     def is_image(self) -> bool:
@@ -54,3 +63,6 @@ class Data:
         if isinstance(rows, ArrayExamples) and not self.is_image and (self.columns or rows.array.dtype == np.float64):
             return ExactRows(rows.array)
         return rows
+
+
+DATA = instance_of(Data, "Data, as narrows.load and narrows.from_array return them")

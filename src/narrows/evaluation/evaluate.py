@@ -12,17 +12,19 @@ between equally many training examples and the test inputs: this is the floor. T
 test inputs shows what the decoder alone loses. Distances from different features or counts must not be compared.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from narrows._util.checks import COUNT, FUNCTION, SEED, Rule, argument, path_argument
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.progress import Progress, silent
 from narrows.data import Data, Examples, Splits, split, thinned
+from narrows.data.dataset import DATA
 from narrows.data.examples import in_batches
 from narrows.data.statistics import Moments
 from narrows.evaluation.features import Features, make_features
@@ -40,11 +42,12 @@ from narrows.training.setup import fingerprint
 from narrows.training.trainer import TEST_SEED
 
 SAMPLES = 5_000
+VARYING = Rule("at least 2, so that they vary", lambda value: type(value) is int and value >= 2)
 
 
 def evaluate(
-    run: Path | str,
-    against: Path | str | None = None,
+    run: str | os.PathLike[str],
+    against: str | os.PathLike[str] | None = None,
     samples: int = SAMPLES,
     seed: int = 0,
     components: int | None = None,
@@ -74,11 +77,11 @@ def evaluate(
         NarrowsError: A run has no model, the two runs have different test inputs, the data have changed since
             training, or an argument is out of range.
     """
-    if components is not None:
-        sampling.check_sampler("mixture", components)
-    if samples < 2:
-        raise NarrowsError(f"{setting('samples')} must be at least 2, so that they vary; it is {samples}")
-    sampling.check_seed(seed)
+    run, against = path_argument("run", run), None if against is None else path_argument("against", against)
+    samples, seed = argument("samples", samples, VARYING), argument("seed", seed, SEED)
+    components = None if components is None else argument("components", components, COUNT)
+    argument("data", data, DATA, or_none=True)
+    argument("progress", progress, FUNCTION)
     needs = "evaluation needs the run's test split"
     first, second = open_trained(run, trust_data), None if against is None else open_trained(against)
     split_seed = first.run_config(needs).split_seed

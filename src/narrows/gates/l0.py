@@ -21,11 +21,18 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from narrows._util.checks import ABOVE_ZERO, COUNT, NUMBER, SIZE, WHOLE, Rule, argument, instance_of, one_of, several
 from narrows._util.errors import NarrowsError
+from narrows._util.memory import within_memory
+from narrows._util.text import brief
 
 Estimator = Literal["arm", "disarm"]
 SURE = 10.0
 """Logit of a gate whose probability of being open rounds to 1."""
+GENERATOR = instance_of(torch.Generator, "a torch.Generator, such as torch.Generator().manual_seed(0)")
+PRECISION = Rule(
+    "a floating-point torch.dtype", lambda value: isinstance(value, torch.dtype) and value.is_floating_point
+)
 
 
 class GatePair(NamedTuple):
@@ -50,7 +57,20 @@ def draw_uniform(rows: int, n: int, generator: torch.Generator, dtype: torch.dty
     Returns:
         u, (rows, n).
     """
-    return torch.rand(rows, n, generator=generator, device=generator.device, dtype=dtype)
+    try:
+        return torch.rand(rows, n, generator=generator, device=generator.device, dtype=dtype)
+    except Exception:
+        check_draw(rows, generator, dtype, "rows")
+        argument("n", n, WHOLE)
+        with within_memory(f"{rows} x {n} numbers", "draw fewer"):
+            raise
+
+
+def check_draw(count: object, generator: object, dtype: object = torch.float32, name: str = "count") -> None:
+    """Raise if so many numbers cannot be drawn: called when drawing has failed."""
+    argument(name, count, COUNT)
+    argument("generator", generator, GENERATOR)
+    argument("dtype", dtype, PRECISION)
 
 
 def _arm(pair: GatePair, k_gamma: Tensor) -> Tensor:
@@ -68,9 +88,8 @@ ESTIMATORS = {"arm": _arm, "disarm": _disarm}
 
 def check_estimator(estimator: Estimator) -> Estimator:
     """Raise if `estimator` is unknown."""
-    if estimator not in ESTIMATORS:
-        raise NarrowsError(f"estimator must be one of {', '.join(ESTIMATORS)}; it is {estimator!r}")
-    return estimator
+    checked: Estimator = argument("estimator", estimator, one_of(ESTIMATORS))
+    return checked
 
 
 class L0Gates(nn.Module):
@@ -78,19 +97,18 @@ class L0Gates(nn.Module):
 
     Arguments:
         n: Number of gates.
-        steepness: k of the sigmoid.
+        steepness: k of the sigmoid, above 0.
         start: The logit that all gates start with; 0.42 makes them open with probability 0.95.
 
     Raises:
-        NarrowsError: If n is negative.
+        NarrowsError: If an argument is out of its range.
     """
 
     def __init__(self, n: int, steepness: float = 7.0, start: float = 0.42) -> None:
         super().__init__()
-        if n < 0:
-            raise NarrowsError(f"n, the number of gates, must be at least 0; it is {n}")
-        self.steepness = steepness
-        self.logits = nn.Parameter(torch.full((n,), start))
+        n, start = argument("n", n, SIZE), argument("start", start, NUMBER)
+        self.steepness: float = argument("steepness", steepness, ABOVE_ZERO)
+        self.logits = nn.Parameter(torch.full((n,), float(start)))
 
     @property
     def n(self) -> int:
@@ -112,18 +130,26 @@ class L0Gates(nn.Module):
     @torch.no_grad()
     def close(self, gates: Sequence[int]) -> None:
         """Close these gates with certainty (pi = 0); the fast recipe decides instead of learning."""
-        self.logits[list(gates)] = -SURE
+        self.logits[self._indices(gates)] = -SURE
 
     @torch.no_grad()
     def open(self, gates: Sequence[int]) -> None:
         """Open these gates with certainty (pi = 1)."""
-        self.logits[list(gates)] = SURE
+        self.logits[self._indices(gates)] = SURE
+
+    def _indices(self, gates: Sequence[int]) -> list[int]:
+        here = Rule("", lambda gate: type(gate) is int and 0 <= gate < self.n)
+        return several("gates", gates, here, f"numbers of gates, from 0 to {self.n - 1}")
 
     def pair(self, u: Tensor) -> GatePair:
         """Return both gate vectors of u, (rows, n), without gradients."""
         k_gamma = self.steepness * self.logits.detach()
-        first = (u > torch.sigmoid(-k_gamma)).to(u.dtype)
-        second = (u < torch.sigmoid(k_gamma)).to(u.dtype)
+        try:
+            first = (u > torch.sigmoid(-k_gamma)).to(u.dtype)
+            second = (u < torch.sigmoid(k_gamma)).to(u.dtype)
+        except Exception:
+            _check_shape("u", u, ("rows", self.n))
+            raise
         return GatePair(u, first, second)
 
     def gradient(self, difference: Tensor, pair: GatePair, estimator: Estimator = "arm") -> Tensor:
@@ -137,8 +163,14 @@ class L0Gates(nn.Module):
         Returns:
             The estimate averaged over the batch, (n,).
         """
-        factor = ESTIMATORS[estimator](pair, self.steepness * self.logits.detach())
-        return self.steepness * (difference.detach().unsqueeze(1) * factor).mean(0)
+        try:
+            factor = ESTIMATORS[estimator](pair, self.steepness * self.logits.detach())
+            return self.steepness * (difference.detach().unsqueeze(1) * factor).mean(0)
+        except Exception:
+            check_estimator(estimator)
+            argument("pair", pair, instance_of(GatePair, "a GatePair, as `pair` returns it"))
+            _check_shape("difference", difference, (len(pair.u),))
+            raise
 
     def surrogate(self, gradient: Tensor) -> Tensor:
         """Return a term of the loss whose value is 0 and whose gradient with respect to gamma is `gradient`, (n,).
@@ -146,5 +178,19 @@ class L0Gates(nn.Module):
         So the estimate reaches gamma by ordinary backpropagation, and sharding, mixed precision and gradient clipping
         treat it like any other gradient.
         """
-        product = (gradient.detach() * self.logits).sum()
+        try:
+            product = (gradient.detach() * self.logits).sum()
+        except Exception:
+            _check_shape("gradient", gradient, (self.n,))
+            raise
         return product - product.detach()
+
+
+def _check_shape(name: str, value: object, shape: tuple[int | str, ...]) -> None:
+    """Raise if a value is not a tensor of this shape, in which a text stands for any size."""
+    sizes = value.shape if isinstance(value, Tensor) else ()
+    fits = len(sizes) == len(shape) and all(want in (size, str(want)) for size, want in zip(sizes, shape, strict=True))
+    if not isinstance(value, Tensor) or not fits:
+        wanted = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
+        found = tuple(sizes) if isinstance(value, Tensor) else brief(value)
+        raise NarrowsError(f"{name} must be a tensor of shape ({wanted}); it is {found}")

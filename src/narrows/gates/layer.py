@@ -4,11 +4,14 @@ from typing import TypeGuard
 
 from torch import Tensor, nn
 
+from narrows._util.checks import SIZE, Rule, argument
 from narrows._util.errors import NarrowsError
+from narrows._util.text import brief
 from narrows.gates.l0 import L0Gates
 from narrows.networks.pruning import PRUNABLE, outputs
 
 LAYERS = "Linear, Conv2d or ConvTranspose2d"
+AXIS = Rule("an axis behind the batch, which is axis 0", lambda value: type(value) is int and value != 0)
 
 
 class Gate(nn.Module):
@@ -19,15 +22,13 @@ class Gate(nn.Module):
         dim: The axis, not 0, which is the batch.
 
     Raises:
-        NarrowsError: If `dim` is 0.
+        NarrowsError: If `n` is not a size, or `dim` not an axis behind the batch.
     """
 
     def __init__(self, n: int, dim: int = 1) -> None:
         super().__init__()
-        if dim == 0:
-            raise NarrowsError("dim must be an axis behind the batch, which is axis 0; it is 0")
-        self.gates = L0Gates(n)
-        self.dim = dim
+        self.gates = L0Gates(argument("n", n, SIZE))
+        self.dim: int = argument("dim", dim, AXIS)
         self.chosen: Tensor | None = None
         self.axes: int | None = None
         """Number of axes of the last input: `narrow` must know which of them `dim` is."""
@@ -39,6 +40,8 @@ class Gate(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Multiply axis `dim` of x, (batch, ...), by the gates."""
         gates = self.gates.hard()[None] if self.chosen is None else self.chosen
+        if not isinstance(x, Tensor):
+            raise NarrowsError(f"gates multiply a tensor, (batch, ...); this is {brief(x)}")
         if not -x.ndim <= self.dim < x.ndim or x.shape[self.dim] != self.gates.n:
             raise NarrowsError(
                 f"{self.gates.n} gates stand on axis {self.dim} of a tensor of shape {tuple(x.shape)}; the sizes must "
@@ -68,7 +71,7 @@ def gate(module: nn.Module, dim: int | None = None) -> nn.Sequential:
         NarrowsError: If the module has no such layer, or `dim` is 0.
     """
     if not isinstance(module, nn.Module):
-        raise NarrowsError(f"gate() takes a torch.nn.Module; it was given {module!r:.100}")
+        raise NarrowsError(f"gate() takes a torch.nn.Module; it was given {brief(module)}")
     layers = [layer for layer in module.modules() if isinstance(layer, PRUNABLE)]
     if not layers:
         raise NarrowsError(f"{type(module).__name__} has no {LAYERS} whose outputs could be gated")

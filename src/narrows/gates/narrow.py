@@ -20,6 +20,7 @@ from typing import NamedTuple
 from torch import nn
 
 from narrows._util.errors import NarrowsError
+from narrows._util.text import brief
 from narrows.gates.layer import LAYERS, Gate, gates_in, is_sequence
 from narrows.networks.pruning import PRUNABLE, inputs, outputs, with_inputs, with_outputs
 
@@ -47,7 +48,7 @@ def narrow(model: nn.Module) -> nn.Module:
             module.
     """
     if not isinstance(model, nn.Module):
-        raise NarrowsError(f"narrow() takes a torch.nn.Module; it was given {model!r:.100}")
+        raise NarrowsError(f"narrow() takes a torch.nn.Module; it was given {brief(model)}")
     if isinstance(model, Gate):
         raise NarrowsError("a gate alone has no neighbouring layers; give narrow() the network around it")
     try:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from huggingface_hub import ModelCard, ModelCardData, ModelHubMixin, hf_hub_download
-from huggingface_hub.errors import EntryNotFoundError
+from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
 
+from narrows._util.checks import path_argument
 from narrows._util.errors import NarrowsError
-from narrows._util.text import markdown_code
+from narrows._util.text import markdown_code, printable
 from narrows._version import __version__
 from narrows.inference.trained import open_trained
 from narrows.model.storage import load_model, read_description
@@ -46,20 +47,20 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
     result, its curves and a model card.
 
     Arguments:
-        folder: A folder with a model.safetensors, and, where available, result.json and curves.png.
+        folder: A folder with a model.safetensors, and, where available, result.json and curves.png; text or a Path.
 
     Raises:
         NarrowsError: A file in the folder is missing or damaged.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = path_argument("folder", folder)
         self.model: VAE = load_model(self.folder / MODEL)
         self.about: dict[str, Any] = read_description(self.folder / MODEL)
         self.result: Result | None = RunFolder(self.folder).read_result()
 
     @classmethod
-    def of(cls, run: Path | str) -> Self:
+    def of(cls, run: str | os.PathLike[str]) -> Self:
         """Return the model of a run's folder.
 
         Arguments:
@@ -71,7 +72,7 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
         return cls(open_trained(run).path.parent)
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **settings: Any) -> Self:
+    def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str], **settings: Any) -> Self:
         """Load a model from a folder or from the hub.
 
         Arguments:
@@ -79,14 +80,34 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
             settings: The other arguments of `ModelHubMixin.from_pretrained`, such as `revision` or `token`.
 
         Raises:
-            NarrowsError: A file of the model is damaged.
+            NarrowsError: There is no such folder or repository, or a file of the model is damaged.
         """
-        name = str(pretrained_model_name_or_path)
+        name = str(path_argument("pretrained_model_name_or_path", pretrained_model_name_or_path))
         try:
             return super().from_pretrained(name, **settings)
+        except NarrowsError:
+            raise
+        except (HfHubHTTPError, HFValidationError, OSError) as error:
+            reason = printable(str(error).strip().partition("\n")[0])
+            raise NarrowsError(f"{name} is no folder here, and cannot be fetched from the hub: {reason}") from error
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, AttributeError) as error:
             where = f"{name}/config.json" if os.path.isdir(name) else f"the config.json of {name}"
             raise NarrowsError(f"{where} is damaged ({error}); delete it: the model loads without it") from error
+
+    def save_pretrained(self, save_directory: str | os.PathLike[str], **settings: Any) -> str | None:
+        """Write the model, its result, its curves and a model card into a folder.
+
+        Arguments:
+            save_directory: The folder; it is created if it does not exist.
+            settings: The other arguments of `ModelHubMixin.save_pretrained`.
+
+        Raises:
+            NarrowsError: `save_directory` is not a path, or cannot be a folder.
+        """
+        folder = path_argument("save_directory", save_directory)
+        if folder.exists() and not folder.is_dir():
+            raise NarrowsError(f"{folder} is a file; save_directory must be a folder")
+        return super().save_pretrained(folder, **settings)
 
     def _save_pretrained(self, save_directory: Path) -> None:
         figure = self.folder / FIGURE

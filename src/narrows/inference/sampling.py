@@ -23,11 +23,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from narrows._util.checks import COUNT, SEED, Rule, argument, one_of
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.memory import within_memory
 from narrows._util.progress import Progress, silent, steps
+from narrows._util.text import brief
 from narrows.data import Examples, split, thinned
 from narrows.data.examples import in_batches
 from narrows.data.statistics import Moments, symmetric_root
+from narrows.gates.l0 import GENERATOR
 from narrows.inference.trained import ROWS, Trained, open_data
 from narrows.model.vae import VAE, standard_normal
 
@@ -37,6 +41,7 @@ COMPONENTS = 10
 """Components of a mixture, by default."""
 MOST_CODES = 20_000
 """Training examples that a sampler is fitted to, at most."""
+FINITE = Rule("a tensor of finite numbers", lambda v: isinstance(v, Tensor) and bool(torch.isfinite(v).all()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +60,20 @@ class Sampler:
     roots: Tensor
     """The symmetric roots of the covariances, (components, n, n) float64."""
 
+    def __post_init__(self) -> None:
+        argument("kind", self.kind, one_of(KINDS))
+        for name in ("weights", "means", "roots"):
+            argument(name, getattr(self, name), FINITE)
+        shapes = [tuple(part.shape) for part in (self.weights, self.means, self.roots)]
+        components, n = shapes[1] if len(shapes[1]) == 2 else (0, 0)
+        if shapes != [(components,), (components, n), (components, n, n)] or not components:
+            raise NarrowsError(
+                f"weights, means and roots must be (components,), (components, n) and (components, n, n); they are "
+                f"{', '.join(map(str, shapes))}"
+            )
+        if (self.weights < 0).any() or not self.weights.sum() > 0:
+            raise NarrowsError(f"weights must be at least 0 and not all 0; they are {brief(self.weights)}")
+
     @property
     def n(self) -> int:
         """The number of latent dimensions."""
@@ -69,8 +88,14 @@ class Sampler:
 
         Returns:
             The codes, (count, n) float32; the same for a generator in the same state.
+
+        Raises:
+            NarrowsError: `count` is not a number from 1 on, or too large.
         """
-        noise = torch.randn(count, self.n, generator=generator).double()
+        count = argument("count", count, COUNT)
+        argument("generator", generator, GENERATOR, or_none=True)
+        with within_memory(f"{count} codes", "draw fewer at a time"):
+            noise = torch.randn(count, self.n, generator=generator).double()
         if len(self.weights) == 1:
             return (self.means[0] + noise @ self.roots[0]).float()
         chosen = torch.multinomial(self.weights, count, replacement=True, generator=generator)
@@ -121,10 +146,8 @@ def fit_sampler(kind: Kind, codes: np.ndarray, components: int = COMPONENTS, see
 
 def check_sampler(kind: str, components: int) -> None:
     """Raise if `kind` is unknown or `components` is not positive."""
-    if kind not in KINDS:
-        raise NarrowsError(f"{setting('sampler')} must be one of {', '.join(KINDS)}; it is {kind!r}")
-    if components < 1:
-        raise NarrowsError(f"{setting('components')} must be at least 1; it is {components}")
+    argument("sampler", kind, one_of(KINDS))
+    argument("components", components, COUNT)
 
 
 def check_codes(count: int, components: int) -> None:
@@ -136,8 +159,7 @@ def check_codes(count: int, components: int) -> None:
 
 def check_seed(seed: int) -> None:
     """Raise if torch's generators do not take this seed."""
-    if not 0 <= seed < 2**63:
-        raise NarrowsError(f"{setting('seed')} must be between 0 and 2^63; it is {seed}")
+    argument("seed", seed, SEED)
 
 
 @torch.no_grad()

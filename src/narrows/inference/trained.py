@@ -1,5 +1,6 @@
 """A trained model together with its description and settings, and data read in the way its training data were."""
 
+import os
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from narrows._util.checks import path_argument
 from narrows._util.errors import NarrowsError, OptionError, setting
 from narrows._util.files import check_regular
 from narrows._util.progress import Progress, silent
@@ -81,7 +83,7 @@ class Trained:
         return self.config
 
 
-def open_trained(path: Path | str, trust_data: bool = False) -> Trained:
+def open_trained(path: str | os.PathLike[str], trust_data: bool = False) -> Trained:
     """Open the model of a run's folder, or a .safetensors file.
 
     Arguments:
@@ -91,7 +93,7 @@ def open_trained(path: Path | str, trust_data: bool = False) -> Trained:
     Raises:
         NarrowsError: There is no model, or it is damaged.
     """
-    path = Path(path)
+    path = path_argument("run", path)
     check_regular(path)
     if path.is_file():
         return Trained(path, load_model(path), read_description(path), None)

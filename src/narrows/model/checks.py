@@ -9,14 +9,16 @@ hold them, such as distributions.
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from narrows._util.errors import NarrowsError
-from narrows.networks import Decoder, Encoder
+from narrows._util.checks import TEXT, Rule, argument, instance_of, several
+from narrows._util.errors import NarrowsError, setting
+from narrows._util.text import brief
+from narrows.networks import CONFIG, Decoder, Encoder, Scaling
+from narrows.networks.base import DIMENSIONS
 from narrows.networks.latent_layer import Coordinates
 from narrows.networks.pruning import PRUNABLE, Prunable, inputs, outputs
 
@@ -25,14 +27,28 @@ if TYPE_CHECKING:
 
 Module = TypeVar("Module", bound=nn.Module)
 Result = TypeVar("Result")
+LATENT = Rule("a number of dimensions, or (channels, height, width)", DIMENSIONS.holds)
 
 
 def latent_shape(latent: Any) -> tuple[int, ...]:
-    """Return the shape of one example's z; raise if `latent` does not give one."""
-    sizes = tuple(latent) if isinstance(latent, Sequence) else (latent,)
-    if not sizes or any(not isinstance(size, Integral) or int(size) < 0 for size in sizes):
-        raise NarrowsError(f"latent must be a number of dimensions, or (channels, height, width); it is {latent!r:.80}")
-    return tuple(int(size) for size in sizes)
+    """Return the shape of one example's z; raise if `latent` does not give one. What was narrowed may have size 0."""
+    if not isinstance(latent, Sequence) and getattr(latent, "ndim", None) != 1:
+        return (argument("latent", latent, LATENT),)
+    sizes = several("latent", latent, LATENT, LATENT.words, lengths=(1, 3))
+    if 0 in sizes[1:]:
+        raise NarrowsError(f"{setting('latent')} must be {LATENT.words}; it is {brief(latent)}")
+    return tuple(sizes)
+
+
+def check_parts(heads: Any, stem: Any, scaling: Any, network: Any, n: int) -> None:
+    """Raise if what was given to a model beside its networks is of another kind."""
+    if heads:
+        several("heads", heads, TEXT, "one or two names of layers, such as ['mu', 'log_std']", lengths=(1, 2))
+    argument("stem", stem, Rule("the name of a layer, such as 'input'", TEXT.holds))
+    argument("scaling", scaling, instance_of(Scaling, "a narrows.networks.Scaling"), or_none=True)
+    argument("network", network, CONFIG, or_none=True)
+    if network is not None and network.n != n:
+        raise NarrowsError(f"network says {network.n} dimensions and latent says {n}; leave network out for your own")
 
 
 def find_heads(encoder: nn.Module, n: int, names: Sequence[str]) -> list[str]:
@@ -86,7 +102,7 @@ def _label(which: str, name: str) -> str:
 
 def _prunable_layers(module: nn.Module, which: str) -> dict[str, Prunable]:
     if not isinstance(module, nn.Module):
-        raise NarrowsError(f"the {which} must be a torch.nn.Module; it is {module!r:.80}")
+        raise NarrowsError(f"the {which} must be a torch.nn.Module; it is {brief(module)}")
     return {name: layer for name, layer in module.named_modules() if isinstance(layer, PRUNABLE)}
 
 
@@ -108,6 +124,35 @@ def split_output(output: Any, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     return mean, log_std
 
 
+def check_examples(model: "VAE", x: Any) -> None:
+    """Raise if x cannot be encoded: called when encoding has failed."""
+    shape = None if model.network is None else model.network.shape
+    wanted = "" if shape is None else f", (batch, {', '.join(map(str, shape))})"
+    if not isinstance(x, Tensor) or x.ndim < 2:
+        raise NarrowsError(f"x must be a tensor of examples{wanted}; it is {_found(x)}")
+    if shape is not None and x.shape[1:] != shape:
+        raise NarrowsError(f"x must be a tensor of examples{wanted}; it has shape {tuple(x.shape)}")
+    _check_precision(model, "x", x)
+
+
+def check_codes(model: "VAE", z: Any) -> None:
+    """Raise if z cannot be decoded: called when decoding has failed."""
+    wanted = f"(batch, {', '.join(map(str, model.latent_shape))})"
+    if not isinstance(z, Tensor) or z.shape[1:] != model.latent_shape:
+        raise NarrowsError(f"z must be a tensor of codes, {wanted}; it is {_found(z)}")
+    _check_precision(model, "z", z)
+
+
+def _check_precision(model: "VAE", name: str, given: Tensor) -> None:
+    expected = model.latent_layer.stem.weight.dtype
+    if given.dtype != expected and not (name == "x" and model.scaling.output != "none"):
+        raise NarrowsError(f"{name} must be {expected}, as the model is; it is {given.dtype}")
+
+
+def _found(value: Any) -> str:
+    return f"of shape {tuple(value.shape)}" if isinstance(value, Tensor) else brief(value)
+
+
 @torch.no_grad()
 def check_networks(model: "GatedVAE", x: Tensor) -> list[str] | None:
     """Raise if the networks do not follow the contract, or if a dimension cannot be removed from them.
@@ -120,6 +165,8 @@ def check_networks(model: "GatedVAE", x: Tensor) -> list[str] | None:
         The heads, means first, if the latent layer can take other coordinates of z without a change of the output;
         otherwise None. Two heads are tried in either order.
     """
+    if not isinstance(x, Tensor) or x.ndim < 2 or not len(x):
+        raise NarrowsError(f"x must be a tensor of examples, (batch, ...); it is {_found(x)}")
     with trial_copy(model) as trial:
         trial.checked = True
         x = x[:2].to(trial.latent_layer.stem.weight.dtype) if x.is_floating_point() else x[:2]  # also under autocast

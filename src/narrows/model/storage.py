@@ -7,48 +7,88 @@ the sizes with those of the tensors in the file before it builds anything.
 
 import contextlib
 import json
-import sys
+import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import safetensors
 import safetensors.torch
 import torch
 
+from narrows._util.checks import (
+    ABOVE_ZERO,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    WHOLE,
+    Rule,
+    argument,
+    check,
+    instance_of,
+    list_of,
+    new_file,
+    one_of,
+    optional,
+    path_argument,
+)
 from narrows._util.errors import NarrowsError
 from narrows._util.files import check_regular, write_atomic
-from narrows._util.text import printable
-from narrows.model.vae import VAE
+from narrows._util.text import brief, printable
+from narrows.model.vae import VAE, GatedVAE
 from narrows.networks import NetworkConfig, build, has_conv_plan
 from narrows.objective import ERRORS
 
 FORMAT = "narrows.vae.2"
+MODEL = instance_of(VAE, "a VAE, such as GatedVAE.narrow() returns")
 FLOATS = {"F64", "F32", "F16", "BF16"}
 """The types that weights may have, as safetensors names them."""
 
 
-Rules = dict[str, tuple[str, Callable[[Any], bool]]]
-"""Entry -> (what it must be, in words; whether a value is that)."""
-
-
-def save_model(model: VAE, path: Path, about: dict[str, Any] | None = None) -> None:
+def save_model(model: VAE, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
     """Write a model and its description into one safetensors file, completely or not at all.
 
     Arguments:
-        model: A model with built-in networks.
+        model: A model with built-in networks, without gates.
         path: The file.
         about: Further entries of the description, such as tau.
+
+    Raises:
+        NarrowsError: `load_model` could not read the file: the networks are the user's own, the model has gates, or an
+            entry of `about` cannot be stored. Or the folder of the file does not exist.
     """
-    assert model.network is not None, "only networks built from a NetworkConfig can be described"
-    description = {"format": FORMAT, "network": asdict(model.network), "kept": model.kept, **(about or {})}
+    file = new_file("path", path)
+    network = _describable(argument("model", model, MODEL))
+    entries = argument("about", about, Rule("a dict of entries", OBJECT.holds), or_none=True)
+    description = {"format": FORMAT, "network": asdict(network), "kept": model.kept, **(entries or {})}
+    try:
+        text = json.dumps(description)
+        _read_network(json.loads(text))
+    except NarrowsError as error:
+        raise NarrowsError(f"the model cannot be saved: {error.marked}") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NarrowsError(f"about must hold numbers, texts, lists and dicts, as JSON does: {error}") from None
     tensors = {name: t.detach().contiguous() for name, t in model.state_dict().items()}
-    write_atomic(path, safetensors.torch.save(tensors, {"narrows": json.dumps(description)}))
+    write_atomic(file, safetensors.torch.save(tensors, {"narrows": text}))
 
 
-def read_description(path: Path) -> dict[str, Any]:
+def _describable(model: VAE) -> NetworkConfig:
+    """Return how the model's networks are built again; raise if that is not known."""
+    if isinstance(model, GatedVAE):
+        raise NarrowsError("a model with gates cannot be saved; save the model without them, model.narrow()")
+    if model.network is None:
+        raise NarrowsError(
+            "only networks built from a NetworkConfig can be saved here; save your own with "
+            "torch.save(model.state_dict(), path)"
+        )
+    if _expected_shapes(model.network) != {name: list(t.shape) for name, t in model.state_dict().items()}:
+        raise NarrowsError("the model's networks are not those of its NetworkConfig, so they could not be built again")
+    return model.network
+
+
+def read_description(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the description inside a saved model.
 
     Arguments:
@@ -60,20 +100,25 @@ def read_description(path: Path) -> dict[str, Any]:
     Raises:
         NarrowsError: If the file is not a model of this format.
     """
-    if Path(path).is_dir():
-        raise NarrowsError(f"{path} is a folder; give the file in it: {Path(path) / 'model.safetensors'}")
+    path = path_argument("path", path)
+    if path.is_dir():
+        raise NarrowsError(f"{path} is a folder; give the file in it: {path / 'model.safetensors'}")
     check_regular(path)
     try:
-        with _utf8(Path(path)) as named, safetensors.safe_open(named, framework="pt") as file:
+        with path.open("rb"):
+            pass  # safetensors calls every file that it cannot open missing
+        with _utf8(path) as named, safetensors.safe_open(named, framework="pt") as file:
             description = json.loads((file.metadata() or {}).get("narrows", "null"))
-    except (OSError, ValueError, RecursionError, safetensors.SafetensorError) as error:
-        raise NarrowsError(f"cannot read the model {path}: {printable(error)}") from error
+    except OSError as error:
+        raise NarrowsError(f"cannot read the model {path}: {error.strerror or error}; check the path") from error
+    except (ValueError, RecursionError, safetensors.SafetensorError) as error:
+        raise NarrowsError(f"cannot read the model {path}: it is damaged or no model ({printable(error)})") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise NarrowsError(f"{path} is not a model of this version of narrows (expected format {FORMAT})")
     return description
 
 
-def load_model(path: Path | str) -> VAE:
+def load_model(path: str | os.PathLike[str]) -> VAE:
     """Load a saved model, ready for inference on the CPU.
 
     Whatever the file says, no code is run and no more memory is taken than its tensors need.
@@ -87,19 +132,14 @@ def load_model(path: Path | str) -> VAE:
     Raises:
         NarrowsError: If the file is not a model of this format, or its description and tensors do not agree.
     """
-    path = Path(path)
+    path = path_argument("path", path)
     description = read_description(path)
     try:
         network = _read_network(description)
     except NarrowsError as error:
         raise NarrowsError(f"the model {path} has a damaged description: {error}") from None
     with torch.random.fork_rng(devices=[]):  # building draws initial values; the caller's generator stays as it is
-        try:
-            with torch.device("meta"):
-                expected = {name: list(t.shape) for name, t in _untrained(network).state_dict().items()}
-        except (RuntimeError, OverflowError, TypeError):  # sizes beyond any address
-            expected = None
-        if _stored_shapes(path) != expected:
+        if _stored_shapes(path) != _expected_shapes(network):
             raise NarrowsError(f"the model {path} does not fit its own description: it is damaged")
         model = _untrained(network)
     model.kept = description["kept"]
@@ -124,10 +164,19 @@ def _utf8(path: Path) -> Iterator[Path]:
         yield path
 
 
+def _expected_shapes(network: NetworkConfig) -> dict[str, list[int]] | None:
+    """Return the tensors' shapes by name, without making the tensors; None for sizes beyond any address."""
+    try:
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            return {name: list(t.shape) for name, t in _untrained(network).state_dict().items()}
+    except (RuntimeError, OverflowError, TypeError, NarrowsError):
+        return None
+
+
 def _untrained(network: NetworkConfig) -> VAE:
     n = max(network.n, 1)
     encoder, decoder, scaling = build(replace(network, n=n))
-    model = VAE(encoder, decoder, n, scaling=scaling, network=network)
+    model = VAE(encoder, decoder, n, scaling=scaling, network=replace(network, n=n))
     return model if network.n else model.narrow([])
 
 
@@ -143,70 +192,30 @@ def _stored_shapes(path: Path) -> dict[str, list[int]]:
 
 def _read_network(description: dict[str, Any]) -> NetworkConfig:
     """Return the networks of a description; raise if an entry cannot be true."""
-    _check(description, {"network": ("an object", lambda v: type(v) is dict)})
+    check(description, {"network": OBJECT})
     stored = description["network"]
-    choices = {name: get_args(hint) for name, hint in get_type_hints(NetworkConfig).items()}
-    unknown = [name for name in stored if name not in choices]
+    known = {f.name: None if f.default is MISSING else f.default for f in fields(NetworkConfig)}
+    unknown = [name for name in stored if name not in known]
     if unknown:
-        raise NarrowsError(f"network has an entry {unknown[0]!r:.80} that does not exist")
-    defaults = {f.name: None if f.default is MISSING else f.default for f in fields(NetworkConfig)}
-    stored = {**defaults, **stored}
-    network_rules: Rules = {
-        "kind": (f"one of {', '.join(choices['kind'])}", lambda v: v in choices["kind"]),
-        "output": (f"one of {', '.join(choices['output'])}", lambda v: v in choices["output"]),
-        "shape": ("one or three whole numbers from 1 on", lambda v: _list(v, 1, _size) or _list(v, 3, _size)),
-        "n": ("a whole number from 0 on", _whole),
-        "width": ("a whole number from 1 on", _size),
-        "direct": ("true or false", lambda v: type(v) is bool),
-    }
-    _check(stored, network_rules)
-    if stored["kind"] == "conv":
-        _check(stored, {"shape": ("that of images with convolutional networks", lambda v: has_conv_plan(tuple(v)))})
-    network = NetworkConfig(**{**stored, "shape": tuple(stored["shape"])})
+        raise NarrowsError(f"network has an entry {brief(unknown[0])} that does not exist")
+    network = NetworkConfig(**{**known, **stored})
+    if network.kind == "conv" and not has_conv_plan(network.shape):
+        raise NarrowsError(f"shape must be that of images with convolutional networks; it is {brief(network.shape)}")
     n, columns = network.n, network.shape[0] if len(network.shape) == 1 else 0
-    rules: Rules = {
-        "kept": (f"{n} different whole numbers from 0 on", lambda v: _list(v, n, _whole) and len(set(v)) == n),
-        "tau": ("a number above 0, or null", lambda v: v is None or _above_zero(v)),
-        "error": (f"one of {', '.join(ERRORS)}", lambda v: v in tuple(ERRORS)),
-        "data": ("a text", _text),
-        "columns": (f"a list of {columns} names", lambda v: _list(v, columns, _text)),
-        "units": (f"a shift and a unit for each of {columns} columns", lambda v: _units(v, columns)),
+    kept = list_of(WHOLE, n)
+    rules = {
+        "kept": Rule(f"{n} different whole numbers from 0 on", lambda v: kept.holds(v) and len(set(v)) == n),
+        "tau": optional(ABOVE_ZERO),
+        "error": one_of(ERRORS),
+        "data": TEXT,
+        "columns": list_of(TEXT, columns),
+        "units": Rule(f"a shift and a unit for each of {columns} columns", lambda v: _are_units(v, columns)),
     }
-    _check(description, {name: rule for name, rule in rules.items() if name == "kept" or name in description})
+    check(description, {name: rule for name, rule in rules.items() if name == "kept" or name in description})
     return network
 
 
-def _check(content: dict[str, Any], rules: Rules) -> None:
-    for name, (rule, holds) in rules.items():
-        if not holds(content.get(name)):
-            raise NarrowsError(f"{name} must be {rule}; it is {content.get(name)!r:.80}")
-
-
-def _units(value: Any, columns: int) -> bool:
+def _are_units(value: Any, columns: int) -> bool:
     if type(value) is not dict or set(value) != {"shift", "unit"}:
         return False
-    return _list(value["shift"], columns, _number) and _list(value["unit"], columns, _above_zero)
-
-
-def _list(value: Any, length: int, holds: Callable[[Any], bool]) -> bool:
-    return type(value) is list and len(value) == length and all(map(holds, value))
-
-
-def _number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
-
-
-def _above_zero(value: Any) -> bool:
-    return _number(value) and value > 0
-
-
-def _whole(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _size(value: Any) -> bool:
-    return type(value) is int and value >= 1
-
-
-def _text(value: Any) -> bool:
-    return type(value) is str
+    return list_of(NUMBER, columns).holds(value["shift"]) and list_of(ABOVE_ZERO, columns).holds(value["unit"])

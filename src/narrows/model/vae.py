@@ -29,8 +29,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from narrows._util.errors import NarrowsError
-from narrows.gates.l0 import L0Gates
+from narrows._util.checks import COUNT, Rule, argument, several
+from narrows._util.errors import NarrowsError, setting
+from narrows._util.memory import within_memory
+from narrows._util.text import brief
+from narrows.gates.l0 import GENERATOR, L0Gates
 from narrows.model import checks
 from narrows.networks import Decoder, NetworkConfig, Scaling, build
 from narrows.networks.batchnorm import Statistics, keep_running_averages
@@ -83,6 +86,7 @@ class VAE(nn.Module):
         super().__init__()
         self.latent_shape = checks.latent_shape(latent)
         """Shape of one example's z: (n,), or (channels, height, width)."""
+        checks.check_parts(heads, stem, scaling, network, self.n)
         self.heads, self.stem = checks.find_heads(encoder, self.n, heads), checks.find_stem(decoder, self.n, stem)
         self.encoder, self.decoder = encoder, decoder
         self.scaling = Scaling() if scaling is None else scaling
@@ -114,13 +118,22 @@ class VAE(nn.Module):
         Raises:
             NarrowsError: If the encoder returns anything else.
         """
-        scaled = self.scaling.inward(x, self.latent_layer.stem.weight.dtype)
-        mean, log_std = checks.split_output(self.encoder(scaled), self.latent_shape)
+        try:
+            scaled = self.scaling.inward(x, self.latent_layer.stem.weight.dtype)
+            output = self.encoder(scaled)
+        except Exception:
+            checks.check_examples(self, x)
+            raise
+        mean, log_std = checks.split_output(output, self.latent_shape)
         return Posterior(mean, LOG_STD_BOUND * torch.tanh(log_std / LOG_STD_BOUND))
 
     def decode(self, z: Tensor) -> Tensor:
         """Return the reconstruction of z, `(batch, *latent)`: `(batch, *shape)`, or whatever the decoder returns."""
-        return self.scaling.outward(self.decoder(z))
+        try:
+            return self.scaling.outward(self.decoder(z))
+        except Exception:
+            checks.check_codes(self, z)
+            raise
 
     def reconstruct(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Decode the posterior of x.
@@ -132,6 +145,7 @@ class VAE(nn.Module):
         Returns:
             Reconstructions, `(batch, *shape)`.
         """
+        argument("generator", generator, GENERATOR, or_none=True)
         posterior = self.encode(x)
         if generator is None:
             return self.decode(posterior.mean)
@@ -139,8 +153,11 @@ class VAE(nn.Module):
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
         """Return `count` new examples, `(count, *shape)`, decoded from the prior N(0, 1)."""
-        like = self.latent_layer.stem.weight.new_empty(count, *self.latent_shape)
-        return self.decode(standard_normal(like, generator))
+        count = argument("count", count, COUNT)
+        argument("generator", generator, GENERATOR, or_none=True)
+        with within_memory(f"{brief(count)} examples", "draw fewer at a time"):
+            like = self.latent_layer.stem.weight.new_empty(count, *self.latent_shape)
+            return self.decode(standard_normal(like, generator))
 
     def narrow(self, kept: Sequence[int]) -> "VAE":
         """Return a copy that has only some of the dimensions.
@@ -154,9 +171,11 @@ class VAE(nn.Module):
         Raises:
             NarrowsError: If `kept` is not a choice of dimensions, or the networks read z anywhere else.
         """
-        kept = list(kept)
-        if len(set(kept)) < len(kept) or any(j not in range(self.n) for j in kept):
-            raise NarrowsError(f"kept must be different numbers from 0 to {self.n - 1}; it is {kept}")
+        here = Rule("", lambda j: type(j) is int and 0 <= j < self.n)
+        words = f"different numbers from 0 to {self.n - 1}"
+        given, kept = kept, several("kept", kept, here, words)
+        if len(set(kept)) < len(kept):
+            raise NarrowsError(f"{setting('kept')} must be {words}; it is {brief(given)}")
         if not kept and len(self.latent_shape) > 1:
             raise NarrowsError("every channel is closed: no latent map is left to decode; choose a smaller tolerance")
         encoder, decoder = copy.deepcopy(self.encoder), copy.deepcopy(self.decoder)
@@ -205,6 +224,8 @@ class GatedVAE(VAE):
         network: NetworkConfig | None = None,
     ) -> None:
         super().__init__(encoder, decoder, latent, heads, stem, scaling=scaling, network=network)
+        if self.n == 0:
+            raise NarrowsError("a model without latent dimensions has nothing to gate; latent must be at least 1")
         self.gates = L0Gates(self.n)
         self.checked = network is not None
         """Whether the networks were tried out on real examples; built-in ones need not be."""
@@ -243,7 +264,11 @@ class GatedVAE(VAE):
             The reconstruction, `(batch, *shape)`, or whatever the decoder returns.
         """
         gates = self.gates.hard() if gates is None else gates
-        gated = z * gates.view(*gates.shape, *(1,) * (z.ndim - 2))
+        try:
+            gated = z * gates.view(*gates.shape, *(1,) * (z.ndim - 2))
+        except Exception:
+            checks.check_codes(self, z)
+            raise
         with contextlib.nullcontext() if reuse is None else keep_running_averages(self.decoder):
             shared = (record, reuse) if isinstance(self.decoder, Decoder) else ()
             return self.scaling.outward(self.decoder(gated, *shared))
@@ -266,6 +291,9 @@ def gated_vae(network: NetworkConfig) -> GatedVAE:
 
     Returns:
         The model; its initial values come from torch's global generator.
+
+    Raises:
+        NarrowsError: The shape does not suit the kind of network, or the networks do not fit into memory.
     """
     encoder, decoder, scaling = build(network)
     return GatedVAE(encoder, decoder, network.n, scaling=scaling, network=network)

@@ -9,12 +9,16 @@ upsampling  upsampling and convolution in one layer
 pruning     removal of rows and columns from neighbouring layers
 """
 
+from narrows._util.checks import argument, instance_of
+from narrows._util.memory import within_memory
 from narrows.networks.base import Decoder, Encoder, NetworkConfig
 from narrows.networks.conv import LARGEST_SIDE, SMALLEST_SIDE, ConvDecoder, ConvEncoder, has_conv_plan
 from narrows.networks.mlp import MLPDecoder, MLPEncoder
 from narrows.networks.scaling import Scaling
 
 __all__ = ["LARGEST_SIDE", "SMALLEST_SIDE", "Decoder", "Encoder", "NetworkConfig", "Scaling", "build", "has_conv_plan"]
+
+CONFIG = instance_of(NetworkConfig, "a NetworkConfig, such as NetworkConfig('mlp', (20,), n=8)")
 
 
 def build(config: NetworkConfig) -> tuple[Encoder, Decoder, Scaling]:
@@ -25,8 +29,13 @@ def build(config: NetworkConfig) -> tuple[Encoder, Decoder, Scaling]:
 
     Returns:
         The encoder, the decoder and the scaling around them.
+
+    Raises:
+        NarrowsError: The shape does not suit the kind of network, or the networks do not fit into memory.
     """
-    scaling = Scaling(config.output, config.shape)
-    if config.kind == "conv":
-        return ConvEncoder(config), ConvDecoder(config), scaling
-    return MLPEncoder(config), MLPDecoder(config), scaling
+    argument("network", config, CONFIG)
+    with within_memory("networks of this size", "use a smaller width, fewer dimensions or smaller examples"):
+        scaling = Scaling(config.output, config.shape)
+        if config.kind == "conv":
+            return ConvEncoder(config), ConvDecoder(config), scaling
+        return MLPEncoder(config), MLPDecoder(config), scaling

@@ -7,16 +7,23 @@ and can be removed from both without changing the output (`narrows.networks.prun
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from narrows._util.checks import COUNT, FLAG, MOST, SIZE, Rule, argument, one_of, several
 from narrows.networks.batchnorm import Statistics
+
+DIMENSIONS = Rule(f"a whole number from 0 to {MOST:,}", lambda value: type(value) is int and 0 <= value <= MOST)
 
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Everything needed to build a pair of networks again; it is stored with every model."""
+    """Everything needed to build a pair of networks again; it is stored with every model.
+
+    Raises:
+        NarrowsError: An entry is of another kind, or out of its range.
+    """
 
     kind: Literal["conv", "mlp"]
     """Convolutional (images with sides of 16 to 256 pixels) or fully connected (any example)."""
@@ -30,6 +37,19 @@ class NetworkConfig:
     """Last activation: sigmoid for images in [0, 1]; linear, with `Scaling`, for everything else."""
     direct: bool = False
     """Whether a linear path runs past the hidden layers between the data (convolutions: the last map) and the codes."""
+
+    def __post_init__(self) -> None:
+        words = "(values,) or (channels, height, width), each a whole number from 1 on"
+        checked: dict[str, Any] = {
+            "kind": argument("kind", self.kind, one_of(("conv", "mlp"))),
+            "shape": tuple(several("shape", self.shape, COUNT, words, lengths=(1, 3))),
+            "n": argument("n", self.n, DIMENSIONS),
+            "width": argument("width", self.width, SIZE),
+            "output": argument("output", self.output, one_of(("sigmoid", "linear"))),
+            "direct": argument("direct", self.direct, FLAG),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)  # numbers of numpy as Python's, a list as a tuple
 
 
 class Encoder(nn.Module, ABC):

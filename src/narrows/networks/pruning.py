@@ -12,10 +12,12 @@ from typing import Literal, TypeVar
 import torch
 from torch import nn
 
+from narrows._util.checks import Rule, argument, instance_of, several
 from narrows._util.errors import NarrowsError
 
 Prunable = nn.Linear | nn.Conv2d | nn.ConvTranspose2d
 PRUNABLE = (nn.Linear, nn.Conv2d, nn.ConvTranspose2d)
+LAYER = instance_of(PRUNABLE, "a Linear, Conv2d or ConvTranspose2d")
 Layer = TypeVar("Layer", bound=Prunable)
 
 
@@ -42,7 +44,7 @@ def with_outputs(layer: Layer, kept: Sequence[int]) -> Layer:
         kept: The dimensions of the copy, in their new order.
 
     Raises:
-        NarrowsError: If the layer is a convolution with groups.
+        NarrowsError: If the layer is of another kind, or a convolution with groups, or it has no such dimension.
     """
     return _selected(layer, "out", kept)
 
@@ -55,18 +57,22 @@ def with_inputs(layer: Layer, kept: Sequence[int]) -> Layer:
         kept: The dimensions of the copy, in their new order.
 
     Raises:
-        NarrowsError: If the layer is a convolution with groups.
+        NarrowsError: If the layer is of another kind, or a convolution with groups, or it has no such dimension.
     """
     return _selected(layer, "in", kept)
 
 
 def _selected(layer: Layer, side: Literal["in", "out"], kept: Sequence[int]) -> Layer:
     """Return a copy of a layer with some of the dimensions on one side, which for outputs have a bias each."""
+    layer = argument("layer", layer, LAYER)
+    size = outputs(layer) if side == "out" else inputs(layer)
+    here = Rule("", lambda one: type(one) is int and 0 <= one < size)
+    kept = several("kept", kept, here, f"numbers of dimensions, from 0 to {size - 1}")
     if not isinstance(layer, nn.Linear) and layer.groups != 1:
         raise NarrowsError(f"no channel can be removed from a convolution with groups={layer.groups}; use groups=1")
     smaller = copy.deepcopy(layer)
     axis = output_axis(layer) if side == "out" else 1 - output_axis(layer)
-    index = torch.tensor(list(kept), dtype=torch.long, device=layer.weight.device)
+    index = torch.tensor(kept, dtype=torch.long, device=layer.weight.device)
     smaller.weight = nn.Parameter(layer.weight.detach().index_select(axis, index), layer.weight.requires_grad)
     if side == "out" and layer.bias is not None:
         smaller.bias = nn.Parameter(layer.bias.detach()[index], layer.bias.requires_grad)

@@ -1,10 +1,16 @@
 """The layer between the user's units and the networks'."""
 
 import copy
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
+
+from narrows._util.checks import COUNT, argument, one_of, several
+from narrows._util.errors import NarrowsError
+from narrows._util.text import brief
+
+Output = Literal["none", "sigmoid", "linear"]
 
 
 class Scaling(nn.Module):
@@ -19,11 +25,15 @@ class Scaling(nn.Module):
     Arguments:
         output: Which of the three maps.
         shape: Shape of one example. Vectors get one shift per value, everything else one shift in all.
+
+    Raises:
+        NarrowsError: There is no such map, or the shape is not one.
     """
 
-    def __init__(self, output: Literal["none", "sigmoid", "linear"] = "none", shape: tuple[int, ...] = ()) -> None:
+    def __init__(self, output: Output = "none", shape: tuple[int, ...] = ()) -> None:
         super().__init__()
-        self.output = output
+        self.output: Output = argument("output", output, one_of(get_args(Output)))
+        shape = tuple(several("shape", shape, COUNT, "the shape of one example, such as (20,) or (3, 64, 64)"))
         if output == "none":
             return
         self.shift: Tensor
@@ -38,7 +48,21 @@ class Scaling(nn.Module):
         Arguments:
             mean: Mean of each value, in the shape of one example.
             spread: Standard deviation over all values, a scalar; 0 counts as 1.
+
+        Raises:
+            NarrowsError: They are not finite tensors of these shapes, or there is no scale to set.
         """
+        if self.output == "none":
+            raise NarrowsError("Scaling('none') has no shift and no scale to fit; use Scaling('linear', shape)")
+        for name, value in (("mean", mean), ("spread", spread)):
+            if not isinstance(value, Tensor) or not torch.isfinite(value).all():
+                raise NarrowsError(f"{name} must be a tensor of finite numbers; it is {brief(value)}")
+        if self.shift.ndim and mean.shape != self.shift.shape:
+            raise NarrowsError(
+                f"mean must have the shape of one example, {tuple(self.shift.shape)}; it has {tuple(mean.shape)}"
+            )
+        if spread.numel() != 1 or spread.item() < 0:
+            raise NarrowsError(f"spread must be one number of at least 0; it is {brief(spread)}")
         self.shift.copy_(mean if self.shift.ndim else mean.mean())
         self.scale.copy_(torch.where(spread > 0, spread, torch.ones_like(spread)))
 

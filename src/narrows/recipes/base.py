@@ -22,7 +22,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from narrows._util.checks import Rule, argument, instance_of
+from narrows._util.errors import NarrowsError
 from narrows._util.schema import Schema
+from narrows._util.text import brief
 from narrows.gates.l0 import Estimator
 from narrows.model.vae import GatedVAE
 from narrows.objective import Error
@@ -48,6 +51,21 @@ class Noise(NamedTuple):
     """For z, `(batch, *latent)`, from N(0, 1)."""
     u: Tensor
     """For the gates, (batch, n), or (1, n) if shared, from Unif(0, 1)."""
+
+
+MODEL = instance_of(GatedVAE, "a GatedVAE, such as GatedVAE(encoder, decoder, latent=16)")
+ERROR = Rule("a function of x and its reconstruction that returns one number per example", callable)
+DRAW = Rule("a function of (count, generator) that returns that many examples", callable)
+
+
+def check_step(model: GatedVAE, x: Any, noise: Any) -> None:
+    """Raise if the noise of a step does not fit its examples: called when the step has failed."""
+    argument("noise", noise, instance_of(Noise, "a Noise, as draw_noise or Fast.noise returns it"))
+    if not isinstance(x, Tensor):
+        raise NarrowsError(f"x must be a tensor of examples, (batch, ...); it is {brief(x)}")
+    expected = (len(x), *model.latent_shape)
+    if tuple(noise.eps.shape) != expected:
+        raise NarrowsError(f"noise.eps must have the shape {expected} for this batch; it has {tuple(noise.eps.shape)}")
 
 
 class StepRecord(NamedTuple):

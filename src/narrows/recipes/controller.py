@@ -22,11 +22,20 @@ and the line misses the target at the end of the patience.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from numbers import Integral
 from typing import Any, Literal, NamedTuple, get_args
 
-from narrows._util.checks import MEASURED, WHOLE, Rule, indices_below, one_of
-from narrows._util.errors import NarrowsError, setting
+from narrows._util.checks import (
+    COUNT,
+    FLAG,
+    FROM_ZERO,
+    MEASURED,
+    WHOLE,
+    Rule,
+    argument,
+    indices_below,
+    instance_of,
+    one_of,
+)
 from narrows._util.schema import Each, Schema
 from narrows.recipes.registry import Effort
 
@@ -47,7 +56,11 @@ EFFORTS: dict[Effort, float] = {"quick": 0.2, "normal": 0.75, "thorough": 3.0}
 
 @dataclass(frozen=True)
 class ControllerConfig:
-    """How patient the controller is. No value depends on the data."""
+    """How patient the controller is. No value depends on the data.
+
+    Raises:
+        NarrowsError: A value is negative, or of another type.
+    """
 
     pause: int = 50
     """Batches between a decision and the next."""
@@ -82,9 +95,13 @@ class ControllerConfig:
     """Distance of the error from its target at which it has settled."""
 
     def __post_init__(self) -> None:
+        rules = {bool: FLAG, int: WHOLE, float: FROM_ZERO}
         for field in fields(self):
-            if not getattr(self, field.name) >= 0:
-                raise NarrowsError(f"{field.name} must be at least 0; it is {getattr(self, field.name)}")
+            value = argument(field.name, getattr(self, field.name), rules[field.type])  # type: ignore[index]
+            object.__setattr__(self, field.name, value)
+
+
+CONFIG = instance_of(ControllerConfig, "a ControllerConfig")
 
 
 class Decision(NamedTuple):
@@ -116,16 +133,16 @@ class Controller:
         config: How patient it is.
         steps: Batches in all, at most; None for as many as it takes.
         bounded: Whether the error has a target; without one, training ends when the error stops falling.
+
+    Raises:
+        NarrowsError: An argument is of another type, or `steps` is below 1.
     """
 
     def __init__(self, config: ControllerConfig | None = None, steps: int | None = None, bounded: bool = True) -> None:
-        given: Any = steps
-        if given is not None and (not isinstance(given, Integral) or int(given) < 1):
-            raise NarrowsError(f"{setting('steps')} must be a whole number of at least 1, or None; it is {steps!r}")
-        self.config = config or ControllerConfig()
-        self.bounded = bounded
+        self.config: ControllerConfig = argument("config", config, CONFIG, or_none=True) or ControllerConfig()
+        self.bounded: bool = argument("bounded", bounded, FLAG)
         """Whether the error has a target."""
-        self.steps = steps
+        self.steps: int | None = argument("steps", steps, COUNT, or_none=True)
         """Batches in all, at most; exactly so many where a bounded error leaves nothing to try."""
         self.phase: Phase = "fit"
         self.since = 0

@@ -23,20 +23,34 @@ In a loop of your own:
 
 import math
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from narrows._util.checks import FLAG, WHOLE
+from narrows._util.checks import COUNT, FLAG, FUNCTION, SEED, SHARE, WHOLE, argument, instance_of, several
 from narrows._util.errors import NarrowsError
+from narrows._util.memory import within_memory
 from narrows._util.schema import Either, Schema
 from narrows._util.tensors import like, like_all
+from narrows._util.text import brief
 from narrows.constraint import SteeredBound
+from narrows.gates.l0 import check_draw
 from narrows.model.vae import GatedVAE
 from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
-from narrows.recipes.base import Draw, Noise, Recipe, RecipeInputs, Share, StepRecord, all_rows
+from narrows.recipes.base import (
+    DRAW,
+    ERROR,
+    MODEL,
+    Draw,
+    Noise,
+    Recipe,
+    RecipeInputs,
+    Share,
+    StepRecord,
+    all_rows,
+    check_step,
+)
 from narrows.recipes.controller import EFFORTS, Controller, ControllerConfig, Decision
 from narrows.recipes.last_phase import TURNED_AT_LAST, LastPhase, lower_rate
 from narrows.recipes.monitor import MANY, MOST, Monitor
@@ -59,6 +73,10 @@ phase, which leaves nothing below its target and no longer decides about the siz
 MOST_MARGIN, MOST_LAST_MARGIN = 0.2, 0.5
 """Largest distance of the target from tau, as a share of tau, beyond what an exact certificate needs in any case."""
 
+CONTROLLER = instance_of(Controller, "a Controller, such as Controller(steps=400)")
+TERMS = instance_of(Terms, "the Terms of a certificate, such as Terms(0.99)")
+OPTIMISER = instance_of(torch.optim.Optimizer, "a torch optimiser, such as make_optimiser returns")
+
 
 class Fast(nn.Module, Recipe):
     """The fast recipe: call it once per batch, step the optimiser, then call `after_step`.
@@ -79,7 +97,8 @@ class Fast(nn.Module, Recipe):
         terms: The terms of the certificate; with the sizes of the splits, they set how far below tau to aim.
 
     Raises:
-        NarrowsError: A tolerance is not a number above 0, or `split_sizes` are not two counts.
+        NarrowsError: A tolerance is not a number above 0, `split_sizes` are not two counts, `aim` is not a share, or
+            another argument is of another type.
     """
 
     orthogonal_updates = True
@@ -102,17 +121,25 @@ class Fast(nn.Module, Recipe):
         terms: Terms | None = None,
     ) -> None:
         super().__init__()
-        self.model, self.error, self.held_out = model, error, held_out
+        self.model: GatedVAE = argument("model", model, MODEL)
         self.constraint = SteeredBound(tolerance)
+        self.held_out: Draw = argument("held_out", held_out, DRAW)
+        words = "two counts, (validation, test) examples"
+        validation, test = several("split_sizes", split_sizes, COUNT, words, lengths=(2,))
+        self.split_sizes = (validation, test)
+        self.error: Error = argument("error", error, ERROR)
+        self.controller: Controller = argument("controller", controller, CONTROLLER, or_none=True) or Controller()
+        self.aim: float | None = argument("aim", aim, SHARE, or_none=True)
+        seed = argument("seed", seed, SEED)
+        self.share: Share = argument("share", share, FUNCTION)
+        training_examples = argument("training_examples", training_examples, DRAW, or_none=True)
+        self.terms: Terms = argument("terms", terms, TERMS, or_none=True) or Terms()
         model.gates.logits.requires_grad_(False)
         model.gates.open(model.gates.kept())
-        self.controller = controller or Controller(ControllerConfig())
         self.controller.bounded = self.constraint.bounded
         self.monitor = Monitor(model, error, len(self.constraint.tolerance), held_out, seed, share)
         self.turning = Turning(self.monitor)
         self.last_phase = LastPhase(self.turning, self.constraint, self.target, training_examples or held_out)
-        self.terms = terms or Terms()
-        self.split_sizes, self.aim, self.share = _check_sizes(split_sizes), aim, share
         self.good: dict[str, Tensor] = {}
         """State of the averaged model before gates closed last, within its target."""
         self.calibrated = 0
@@ -159,7 +186,11 @@ class Fast(nn.Module, Recipe):
         """Return the loss to differentiate, and the record."""
         gates = self.model.gates.hard()
         posterior = self.model.encode(x)
-        z = posterior.draw(noise.eps)
+        try:
+            z = posterior.draw(noise.eps)
+        except Exception:
+            check_step(self.model, x, noise)
+            raise
         error = per_example(self.error(x, self.model.decode(z, gates)), len(x))
         term = self.constraint(error)
         kl = gated_kl(kl_elements(*posterior), gates.expand(len(z), -1)).mean()
@@ -187,6 +218,8 @@ class Fast(nn.Module, Recipe):
 
     def after_step(self, optimiser: torch.optim.Optimizer) -> Decision | None:
         """Update, decide and act: everything that follows an optimiser step. Return the decision, or None."""
+        if self.controller.step == 0:
+            argument("optimiser", optimiser, OPTIMISER)
         self.update(optimiser)
         decision = self.decide()
         if decision is not None:
@@ -275,7 +308,13 @@ class Fast(nn.Module, Recipe):
     def noise(self, count: int, generator: torch.Generator) -> Noise:
         """Draw one step's noise for z, this process's rows of `count`; hard gates need none."""
         kind = next(self.model.parameters()).dtype
-        eps = torch.randn(count, *self.model.latent_shape, generator=generator, device=generator.device, dtype=kind)
+        shape = self.model.latent_shape
+        try:
+            eps = torch.randn(count, *shape, generator=generator, device=generator.device, dtype=kind)
+        except Exception:
+            check_draw(count, generator)
+            with within_memory(f"the noise of {count} examples", "use smaller batches"):
+                raise
         eps = self.share(eps)
         return Noise(eps, eps.flatten(1)[:, :0])
 
@@ -333,6 +372,9 @@ class Fast(nn.Module, Recipe):
 
     def load_recipe_state(self, state: dict[str, Any]) -> None:
         """Restore a state that `recipe_state` returned."""
+        missing = sorted(set(self.recipe_state()) - set(state)) if isinstance(state, dict) else ["all of it"]
+        if missing:
+            raise NarrowsError(f"state must be what recipe_state() returned; {missing[0]} is missing: {brief(state)}")
         device = self.constraint.inverse.device
         self.monitor.load_state_dict(state["monitor"])
         self.controller.load_state_dict(state["controller"])
@@ -345,11 +387,3 @@ class Plain(Fast):
     """A plain VAE: the same training without closing a dimension."""
 
     closes = False
-
-
-def _check_sizes(sizes: Any) -> tuple[int, int]:
-    """Raise if the sizes are not a pair of counts."""
-    pair = tuple(sizes) if isinstance(sizes, Sequence) else ()
-    if len(pair) != 2 or any(not isinstance(size, Integral) or int(size) < 1 for size in pair):
-        raise NarrowsError(f"split_sizes must be two counts, (validation, test) examples; it is {sizes!r:.100}")
-    return pair

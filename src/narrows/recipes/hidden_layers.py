@@ -15,16 +15,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from narrows._util.checks import Rule, argument, instance_of
 from narrows._util.errors import NarrowsError
+from narrows._util.text import brief
 from narrows.constraint import Geco
 from narrows.gates.l0 import Estimator, GatePair, L0Gates, draw_uniform
 from narrows.gates.layer import gates_in
 from narrows.networks.batchnorm import keep_running_averages
+from narrows.objective import per_example
 from narrows.recipes.base import StepRecord
 from narrows.recipes.paper import Algorithm1, FirstPass
 
 NetworkError = Callable[..., Tensor]
 """(network, *batch) -> (batch,), or (batch, m) for m bounds."""
+
+NETWORK = instance_of(nn.Module, "a torch.nn.Module with gates")
+ERROR = Rule("a function of the network and the batch that returns one number per example", callable)
 
 
 class HiddenNarrowing(Algorithm1):
@@ -38,14 +44,14 @@ class HiddenNarrowing(Algorithm1):
         estimator: The estimator of the gates' gradient, "arm" or "disarm".
 
     Raises:
-        NarrowsError: If the network has no gates.
+        NarrowsError: If an argument is of another type, or the network has no gates.
     """
 
     def __init__(
         self, model: nn.Module, constraint: Geco, error: NetworkError, estimator: Estimator = "disarm"
     ) -> None:
-        super().__init__(model, constraint, estimator)
-        self.error = error
+        super().__init__(argument("model", model, NETWORK), constraint, estimator)
+        self.error: NetworkError = argument("error", error, ERROR)
         self.places = gates_in(model)
         if not self.places:
             raise NarrowsError("the network has no gates; put them behind its layers with narrows.gate(layer)")
@@ -67,7 +73,20 @@ class HiddenNarrowing(Algorithm1):
             batch: The arguments of `error` after the network, such as (x, y).
             u: The randomness of the step (`draw`), (batch, number of gates).
         """
-        return self.step(batch, None, u)
+        try:
+            return self.step(batch, None, u)
+        except Exception:
+            self._check_step(batch, u)
+            raise
+
+    def _check_step(self, batch: Any, u: Any) -> None:
+        """Raise if the arguments of a step are not what it takes: called when the step has failed."""
+        total = sum(gates.n for gates in self.all_gates)
+        if not isinstance(u, Tensor) or u.ndim != 2 or u.shape[1] != total:
+            found = tuple(u.shape) if isinstance(u, Tensor) else brief(u)
+            raise NarrowsError(f"u must be a tensor of shape (batch, {total}), as draw returns it; it is {found}")
+        if not isinstance(batch, Sequence):
+            raise NarrowsError(f"batch must be the arguments of error, such as (x, y); it is {brief(batch)}")
 
     def first_pass(self, batch: Sequence[Any], noise: None, pairs: list[GatePair]) -> FirstPass:
         """Evaluate E2 (line 13)."""
@@ -89,4 +108,4 @@ class HiddenNarrowing(Algorithm1):
         finally:
             for place in self.places:
                 place.choose(None)
-        return error.view(len(error), -1)
+        return per_example(error, len(error) if isinstance(error, Tensor) and error.ndim else 1)

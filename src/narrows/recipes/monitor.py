@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from narrows._util.errors import NarrowsError
 from narrows._util.processes import mean_over_processes
 from narrows._util.schema import Schema
 from narrows._util.tensors import generator_state, like, like_all
@@ -159,7 +160,13 @@ class Monitor:
         """Draw `count` held-out examples for all processes, and return this one's x, posterior and sampled z."""
         x = self.held_out(count, generator)
         posterior = self.averaged.encode(x)
-        return x, posterior, posterior.draw(self.normal(posterior.mean, count, generator))
+        noise = self.normal(posterior.mean, count, generator)
+        if len(noise) != len(x):
+            raise NarrowsError(
+                f"held_out must return as many examples as it is asked for; of {count} it returned {len(x)}: draw with "
+                f"repetition, x[torch.randint(len(x), (count,), generator=generator)]"
+            )
+        return x, posterior, posterior.draw(noise)
 
     def normal(self, like: Tensor, count: int, generator: torch.Generator) -> Tensor:
         """Draw N(0, 1) in the shape of `like` for `count` rows of all processes, and return this one's rows."""

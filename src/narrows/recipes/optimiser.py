@@ -25,6 +25,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from narrows._util.checks import ABOVE_ZERO, argument
+from narrows._util.errors import NarrowsError
+from narrows._util.text import brief, printable
+
 MOMENTUM = 0.95
 SIZE = 0.2
 POLYNOMIAL = (3.4445, -4.7750, 2.0315)
@@ -60,10 +64,27 @@ class Muon(torch.optim.Adam):
     Arguments:
         groups: Groups of parameters, as torch's optimisers take them.
         lr: The learning rate of all of them.
+
+    Raises:
+        NarrowsError: The groups are not groups of parameters, or an orthogonal one has a parameter that is no matrix.
     """
 
     def __init__(self, groups: list[dict[str, Any]], lr: float = 2e-3) -> None:
-        super().__init__(groups, lr=lr, fused=True)
+        lr = argument("lr", lr, ABOVE_ZERO)
+        try:
+            super().__init__(groups, lr=lr, fused=True)
+        except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
+            reason = printable(str(error).partition("\n")[0])
+            raise NarrowsError(
+                f"groups must be parameters, or dicts of them, such as [{{'params': [...]}}]; torch says: {reason}"
+            ) from error
+        for group in self.param_groups:
+            flat = [p for p in group["params"] if p.ndim < 2]
+            if group.get("orthogonal") and flat:
+                raise NarrowsError(
+                    f"groups with orthogonal=True must hold weights with two axes or more; one has shape "
+                    f"{tuple(flat[0].shape)}; put it into another group"
+                )
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
@@ -103,8 +124,15 @@ def make_optimiser(objective: nn.Module, learning_rate: float = 1e-3) -> torch.o
         objective: `Narrowing` or `HiddenNarrowing`, which are trained with Adam as in the paper, or `Fast`, for whose
             convolutional networks it is Muon.
         learning_rate: The step size.
+
+    Raises:
+        NarrowsError: There is no such objective, or the step size is not above 0.
     """
-    model, constraint = objective.get_submodule("model"), objective.get_submodule("constraint")
+    learning_rate = argument("learning_rate", learning_rate, ABOVE_ZERO)
+    parts = dict(objective.named_children()) if isinstance(objective, nn.Module) else {}
+    if not {"model", "constraint"} <= set(parts):
+        raise NarrowsError(f"objective must be a Narrowing, HiddenNarrowing or Fast; it is {brief(objective)}")
+    model, constraint = parts["model"], parts["constraint"]
     descends = [p for p in model.parameters() if p.requires_grad]
     hidden = _hidden_matrices(model) if getattr(objective, "orthogonal_updates", False) else []
     matrices = {id(p) for p in hidden}

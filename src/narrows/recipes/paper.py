@@ -16,16 +16,21 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from narrows._util.checks import argument, instance_of, one_of
+from narrows._util.memory import within_memory
 from narrows._util.processes import mean_over_processes
 from narrows.constraint import Geco, GecoConfig
-from narrows.gates.l0 import Estimator, GatePair, L0Gates, check_estimator, draw_uniform
+from narrows.gates.l0 import Estimator, GatePair, L0Gates, check_draw, check_estimator, draw_uniform
+from narrows.model.checks import latent_shape
 from narrows.model.vae import GatedVAE
 from narrows.networks.batchnorm import Statistics
 from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
-from narrows.recipes.base import Noise, Recipe, RecipeInputs, StepRecord
+from narrows.recipes.base import ERROR, MODEL, Noise, Recipe, RecipeInputs, StepRecord, check_step
 
 RELATIVE = GecoConfig(relative_scale=1.0, highest=100.0)
 """The relative constraint (decision D12; measured by benchmarks/relative_scale.py)."""
+
+GECO = instance_of(Geco, "a Geco, such as Geco(tau)")
 
 
 class FirstPass(NamedTuple):
@@ -57,10 +62,21 @@ def draw_noise(
 
     Returns:
         eps, `(batch, *latent)`, and u, (batch, n) or (1, n).
+
+    Raises:
+        NarrowsError: An argument is of another type, or out of its range.
     """
-    shape = (latent,) if isinstance(latent, int) else tuple(latent)
-    eps = torch.randn(batch, *shape, generator=generator, device=generator.device, dtype=dtype)
-    return Noise(eps, draw_uniform(batch if share == "example" else 1, shape[0], generator, dtype))
+    try:
+        shape = (latent,) if type(latent) is int else latent_shape(latent)
+        rows = {"example": batch, "batch": 1}[share]
+        eps = torch.randn(batch, *shape, generator=generator, device=generator.device, dtype=dtype)
+    except Exception:
+        latent_shape(latent)
+        argument("share", share, one_of(("example", "batch")))
+        check_draw(batch, generator, dtype, "batch")
+        with within_memory(f"the noise of {batch} examples", "use smaller batches"):
+            raise
+    return Noise(eps, draw_uniform(rows, shape[0], generator, dtype))
 
 
 class Algorithm1(nn.Module, ABC):
@@ -70,11 +86,14 @@ class Algorithm1(nn.Module, ABC):
         model: The network.
         constraint: The bounds on the error.
         estimator: The estimator of the gates' gradient, "arm" or "disarm".
+
+    Raises:
+        NarrowsError: An argument is of another type.
     """
 
     def __init__(self, model: nn.Module, constraint: Geco, estimator: Estimator) -> None:
         super().__init__()
-        self.model, self.constraint = model, constraint
+        self.model, self.constraint = model, argument("constraint", constraint, GECO)
         self.estimator: Estimator = check_estimator(estimator)
         self.hit: Tensor
         self.register_buffer("hit", torch.tensor(False))
@@ -133,6 +152,9 @@ class Narrowing(Algorithm1):
         estimator: The estimator of the gates' gradient, "arm" (the paper's) or "disarm".
         error: The bounded error: a function of x and its reconstruction that returns (batch,), or (batch, m) for m
             bounds.
+
+    Raises:
+        NarrowsError: An argument is of another type.
     """
 
     model: GatedVAE
@@ -140,8 +162,8 @@ class Narrowing(Algorithm1):
     def __init__(
         self, model: GatedVAE, constraint: Geco, estimator: Estimator = "arm", error: Error = squared_error
     ) -> None:
-        super().__init__(model, constraint, estimator)
-        self.error = error
+        super().__init__(argument("model", model, MODEL), constraint, estimator)
+        self.error: Error = argument("error", error, ERROR)
 
     @property
     def all_gates(self) -> list[L0Gates]:
@@ -155,7 +177,11 @@ class Narrowing(Algorithm1):
             x: Examples, `(batch, *shape)`.
             noise: The randomness of the step (`draw_noise`).
         """
-        return self.step(x, noise, noise.u)
+        try:
+            return self.step(x, noise, noise.u)
+        except Exception:
+            check_step(self.model, x, noise)
+            raise
 
     def first_pass(self, x: Tensor, noise: Noise, pairs: list[GatePair]) -> FirstPass:
         """Encode, sample z once and decode z nu2."""

@@ -6,10 +6,13 @@ so. If the data can no longer be read, the page does without reconstructions.
 """
 
 import math
+import os
 from pathlib import Path
 
+from narrows._util.checks import argument, new_file, path_argument
 from narrows._util.files import write_atomic
 from narrows.data import Data
+from narrows.data.dataset import DATA
 from narrows.report import model_sections, text
 from narrows.report.contents import RunContents, read_run
 from narrows.report.figures import charts
@@ -27,12 +30,15 @@ LONG = 110
 
 
 def write_report(
-    folder: RunFolder, data: Data | None = None, out: Path | None = None, trust_data: bool = False
+    folder: RunFolder | str | os.PathLike[str],
+    data: Data | None = None,
+    out: str | os.PathLike[str] | None = None,
+    trust_data: bool = False,
 ) -> Path:
     """Write a run's report.
 
     Arguments:
-        folder: The run's folder.
+        folder: The run's folder, as a path or as a `RunFolder`.
         data: The data that the run was trained on; loaded again unless given.
         out: The .html file to write; by default report.html in the run's folder.
         trust_data: Read the data that the run names even if its model has no fingerprint of them.
@@ -41,11 +47,14 @@ def write_report(
         The path of the file.
 
     Raises:
-        NarrowsError: If there is no run in the folder, or its files are damaged.
+        NarrowsError: If there is no run in the folder, its files are damaged, or `out` cannot be a file.
     """
-    out, run = out or folder.report, read_run(folder)
-    write_atomic(out, run_page(run, model_sections.read_model(run, data, trust_data)).html())
-    return out
+    folder = folder if isinstance(folder, RunFolder) else RunFolder(path_argument("folder", folder))
+    argument("data", data, DATA, or_none=True)
+    target = folder.report if out is None else new_file("out", out)
+    run = read_run(folder)
+    write_atomic(target, run_page(run, model_sections.read_model(run, data, trust_data)).html())
+    return target
 
 
 def run_page(run: RunContents, model: model_sections.ModelContents) -> Page:

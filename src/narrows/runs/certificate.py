@@ -36,11 +36,13 @@ Pearson).
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from narrows._util.checks import ABOVE_ZERO, FROM_ZERO, NUMBER, Rule, argument
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.text import brief
 from narrows.runs.records import Certificate, HeldOut
 
 Kind = Literal["exact", "approximate"]
@@ -61,10 +63,16 @@ SMALLEST = 1e-12
 ROUNDING = 1e-5
 """How far above its limit an error may be, as a share of it, for rounding."""
 
+CERTAINTY = Rule("at least 0.5 and below 1 (0.95 for 95%)", lambda value: NUMBER.holds(value) and 0.5 <= value < 1)
+
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a certificate: how certain it is, and what is known about the errors beforehand."""
+    """The terms of a certificate: how certain it is, and what is known about the errors beforehand.
+
+    Raises:
+        NarrowsError: A term is not a number, or out of its range.
+    """
 
     confidence: float = CONFIDENCE
     limit: float | None = None
@@ -73,10 +81,9 @@ class Terms:
     """Such a limit that an approximate certificate leaves unused."""
 
     def __post_init__(self) -> None:
-        if not 0.5 <= self.confidence < 1:
-            raise NarrowsError(f"confidence must be at least 0.5 and below 1; it is {self.confidence!r:.100}")
-        if self.limit is not None and not 0 < self.limit < math.inf:
-            raise NarrowsError(f"limit must be a number above 0; it is {self.limit!r:.100}")
+        argument("confidence", self.confidence, CERTAINTY)
+        argument("limit", self.limit, ABOVE_ZERO, or_none=True)
+        argument("unused", self.unused, ABOVE_ZERO, or_none=True)
 
     @property
     def kind(self) -> Kind:
@@ -121,10 +128,10 @@ class Terms:
                 stake of an exact bound, which must be fixed before these errors are seen.
 
         Raises:
-            NarrowsError: The bound is exact, and an error is above the limit, or there is no spread.
+            NarrowsError: The errors are not finite numbers; or the bound is exact, and an error is above the limit, or
+                there is no spread.
         """
-        if len(errors) == 0 or not np.isfinite(errors).all():
-            raise NarrowsError("errors must be finite numbers, one or more")
+        errors, spread = _as_errors(errors), argument("spread", spread, FROM_ZERO, or_none=True)
         if self.limit is None:
             return float(errors.mean()) + _hall(_spread(errors), _skewness(errors), self.confidence, len(errors))
         if spread is None:
@@ -241,6 +248,18 @@ def share_within(errors: np.ndarray, confidence: float) -> tuple[float, float]:
     if not enough[-1]:
         return float((1 - confidence) ** (1 / count)), float(errors.max())
     return SHARE, float(np.partition(errors, place := int(enough.argmax()))[place])
+
+
+def _as_errors(errors: Any) -> np.ndarray:
+    """Return errors, an array, a tensor or a list, as an array; raise if they are not one or more finite numbers."""
+    try:
+        found = np.asarray(errors.detach().cpu() if hasattr(errors, "detach") else errors)
+        usable = found.ndim == 1 and len(found) > 0 and found.dtype.kind in "fiub" and bool(np.isfinite(found).all())
+    except (TypeError, ValueError):
+        usable = False
+    if not usable:
+        raise NarrowsError(f"errors must be finite numbers, one or more, (inputs,); they are {brief(errors)}")
+    return found
 
 
 def _spread(errors: np.ndarray) -> float:

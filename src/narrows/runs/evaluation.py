@@ -5,6 +5,7 @@ the posterior mean, by which a dimension counts as active. Both files keep their
 """
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -104,7 +105,7 @@ class Evaluation:
         """Return the evaluation that `to_json` wrote as `text`; raise ValueError if it is damaged."""
         return read_record(cls, without_low(parse_json(text)))
 
-    def write(self, run: Path | str) -> Path:
+    def write(self, run: str | os.PathLike[str]) -> Path:
         """Write evaluation.json into the run's folder and return its path.
 
         Arguments:

@@ -28,6 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from narrows._util.checks import path_argument
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.files import (
     append_line,
@@ -56,8 +57,8 @@ HEADERS = {"metrics.csv": MetricRow.columns(), "decisions.csv": DecisionRow.colu
 class RunFolder:
     """One run's files. Creating the object touches nothing on disk."""
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = path_argument("path", path)
         self.config = self.path / "config.json"
         self.metrics = self.path / "metrics.csv"
         self.decisions = self.path / "decisions.csv"
@@ -239,7 +240,7 @@ def write_first(path: Path, content: str, new: bool) -> None:
         raise NarrowsError(f"another process has just begun a run in {path.parent}; choose another folder") from None
 
 
-def claim_folder(out: Path | str | None, stem: str) -> Path:
+def claim_folder(out: str | os.PathLike[str] | None, stem: str) -> Path:
     """Create the folder that a user named, or the first free runs/STEM-1, runs/STEM-2, ...
 
     A folder with anything in it is refused, unless that is what a run left which was killed before it began. Two runs
@@ -251,7 +252,7 @@ def claim_folder(out: Path | str | None, stem: str) -> Path:
     try:
         if out is None:
             return _next_free(Path("runs"), stem)
-        path = Path(out)
+        path = path_argument("out", out)
         path.mkdir(parents=True, exist_ok=True)
         occupied = not is_free(path)
     except OSError as error:

@@ -8,10 +8,11 @@ tau-3/, tau-4/     the runs
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
-from narrows._util.checks import ABOVE_ZERO, OBJECT, Rule, check, list_of
+from narrows._util.checks import ABOVE_ZERO, FROM_ZERO, OBJECT, Rule, argument, check, list_of, path_argument
 from narrows._util.errors import NarrowsError
 from narrows._util.files import read_json, write_atomic
 from narrows.runs.folder import RunFolder, write_first
@@ -25,8 +26,8 @@ TAUS = Rule("a list of numbers above 0", lambda value: list_of(ABOVE_ZERO).holds
 class FrontFolder:
     """A front's files. Creating the object touches nothing on disk."""
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = path_argument("path", path)
         self.about = self.path / FRONT
         self.table = self.path / "front.csv"
         self.figure = self.path / "front.png"
@@ -34,7 +35,7 @@ class FrontFolder:
 
     def level(self, tau: float) -> RunFolder:
         """Return the folder of the run for one tau."""
-        return RunFolder(self.path / f"tau-{tau:.12g}")
+        return RunFolder(self.path / f"tau-{argument('tau', tau, FROM_ZERO):.12g}")
 
     def levels(self) -> list[RunFolder]:
         """Return the runs that have begun, for the smallest tau first."""

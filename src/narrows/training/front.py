@@ -8,12 +8,14 @@ from one tau to the next, and no batch of the search is lost.
 Each tau is an ordinary run in a folder of its own (OUT/tau-3, OUT/tau-4, ...); front.json lists them.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
+from narrows._util.checks import argument, path_argument
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.text import brief
 from narrows.data import Data, absolute
 from narrows.recipes.registry import RECIPES
 from narrows.runs.folder import RunFolder, claim_folder
@@ -24,7 +26,7 @@ from narrows.training.config import LARGEST, PROMISES, SMALLEST, TrainConfig, co
 from narrows.training.listeners import Listener
 from narrows.training.setup import make_plan, on_first_process
 from narrows.training.sinks import FolderSink
-from narrows.training.start import IN_MEMORY, AnyData, interrupted_in, load_data
+from narrows.training.start import IN_MEMORY, LISTENER, AnyData, check_arguments, interrupted_in, load_data
 from narrows.training.trainer import Trainer
 
 
@@ -43,7 +45,7 @@ class FrontOutcome:
 def train_front(
     config: TrainConfig,
     taus: Sequence[float | str],
-    out: Path | str | None = None,
+    out: str | os.PathLike[str] | None = None,
     data: AnyData | None = None,
     listener: Listener | None = None,
 ) -> FrontOutcome:
@@ -59,7 +61,7 @@ def train_front(
     Raises:
         NarrowsError: Settings, taus or data cannot be used, or the folder cannot be written.
     """
-    config, listener = config.checked(), listener or Listener()
+    config, listener = check_arguments(config, out, listener)
     levels = _checked(config, taus)
     config = replace(config, data=absolute(config.data) if data is None else IN_MEMORY)
     loaded = load_data(config, data, listener)
@@ -69,7 +71,9 @@ def train_front(
     return _train_levels(config, levels, folder, loaded, listener, trainer)
 
 
-def resume_front(out: Path | str, data: AnyData | None = None, listener: Listener | None = None) -> FrontOutcome:
+def resume_front(
+    out: str | os.PathLike[str], data: AnyData | None = None, listener: Listener | None = None
+) -> FrontOutcome:
     """Continue a front that was stopped: finished levels stay, and the level in progress continues.
 
     Arguments:
@@ -77,7 +81,8 @@ def resume_front(out: Path | str, data: AnyData | None = None, listener: Listene
         data: The data, for a front that was trained on an array in memory.
         listener: Hears how training goes.
     """
-    folder, listener = FrontFolder(out), listener or Listener()
+    folder = FrontFolder(path_argument("out", out))
+    listener = argument("listener", listener, LISTENER, or_none=True) or Listener()
     about = folder.read_about()
     config = config_from_dict(about["config"], str(folder.about))
     return _train_levels(config, about["taus"], folder, load_data(config, data, listener), listener)
@@ -86,8 +91,8 @@ def resume_front(out: Path | str, data: AnyData | None = None, listener: Listene
 def _checked(config: TrainConfig, taus: Sequence[float | str]) -> list[float]:
     try:
         numbers = [float(tau) for tau in taus]
-    except (TypeError, ValueError):
-        raise NarrowsError(f"{setting('taus')} must be numbers, such as 3,4,6; they are {taus!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise NarrowsError(f"{setting('taus')} must be numbers, such as 3,4,6; they are {brief(taus)}") from None
     if not numbers or not all(SMALLEST <= tau <= LARGEST for tau in numbers):
         raise NarrowsError(f"{setting('taus')} must be numbers above 0, such as 3,4,6; they are {numbers}")
     given = [name for name in PROMISES if getattr(config, name) is not None]

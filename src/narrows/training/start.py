@@ -1,6 +1,7 @@
 """Starting and resuming runs: plan, check, train, and return an `Outcome`."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset as TorchDataset
 
+from narrows._util.checks import argument, instance_of, path_argument
 from narrows._util.errors import NarrowsError, setting
 from narrows.data import Data, absolute, from_array, from_dataset
 from narrows.data.load import read
@@ -26,6 +28,8 @@ from narrows.training.sinks import FolderSink
 from narrows.training.trainer import Trainer
 
 IN_MEMORY = "(an array in memory)"
+CONFIG = instance_of(TrainConfig, "a TrainConfig, such as TrainConfig(data='my.npy', explained=0.95)")
+LISTENER = instance_of(Listener, "a narrows.training.listeners.Listener")
 AnyData = Data | np.ndarray | torch.Tensor | TorchDataset[Any]
 """What Python callers may pass instead of a name or a path."""
 
@@ -46,7 +50,7 @@ class Outcome:
 
 def train(
     config: TrainConfig,
-    out: Path | str | None = None,
+    out: str | os.PathLike[str] | None = None,
     data: AnyData | None = None,
     listener: Listener | None = None,
 ) -> Outcome:
@@ -64,7 +68,7 @@ def train(
     Raises:
         NarrowsError: Settings or data cannot be used, or the folder cannot be written.
     """
-    config, listener = config.checked(), listener or Listener()
+    config, listener = check_arguments(config, out, listener)
     config = replace(config, data=absolute(config.data) if data is None else IN_MEMORY)
     loaded = load_data(config, data, listener)
     first = config if config.as_good_as is None else _reference(config)
@@ -78,7 +82,7 @@ def train(
 
 
 def resume(
-    out: Path | str,
+    out: str | os.PathLike[str],
     steps: int | None = None,
     data: AnyData | None = None,
     listener: Listener | None = None,
@@ -94,7 +98,10 @@ def resume(
     Raises:
         NarrowsError: The folder is not a run's, its checkpoints are damaged, or the data have changed.
     """
-    folder, listener = RunFolder(out), listener or Listener()
+    folder, listener = (
+        RunFolder(path_argument("out", out)),
+        argument("listener", listener, LISTENER, or_none=True) or Listener(),
+    )
     if (folder.path.parent / FRONT).exists():
         raise NarrowsError(f"{out} is one tau of a front; continue with `narrows resume {folder.path.parent}`")
     config = config_from_dict(folder.read_config(), str(folder.config))
@@ -124,6 +131,14 @@ def resume(
                 f"{setting('steps', config.steps)} is less than the {state['step']} batches already trained"
             )
         return Outcome(trainer.resume(FolderSink(folder), state), folder, loaded, warnings)
+
+
+def check_arguments(config: TrainConfig, out: Any, listener: Any) -> tuple[TrainConfig, Listener]:
+    """Return the checked settings and a listener; raise if what a caller gave is something else."""
+    checked = argument("config", config, CONFIG).checked()
+    if out is not None:
+        path_argument("out", out)
+    return checked, argument("listener", listener, LISTENER, or_none=True) or Listener()
 
 
 def _reference(config: TrainConfig) -> TrainConfig:
