@@ -429,7 +429,7 @@ def test_a_look_at_a_network_leaves_it_as_it_was():
         ({"explained": 1.0}, r"explained must be between 0 and 1 \(0.95 for 95%\); it is 1"),
         ({"explained": "most"}, "explained must be a number; it is 'most'"),
         ({"explained": float("nan")}, "explained must be between 0 and 1"),
-        ({"tau": 0}, "tau == 0, must be > 0"),
+        ({"tau": 0}, "tau must be a number above 0; it is 0"),
         ({"recipe": "slow"}, "recipe must be one of fast, paper; it is 'slow'"),
         ({"network": "cnn"}, "network must be one of auto, conv, mlp; it is 'cnn'"),
         ({"device": "tpu"}, "device must be one of auto, cpu, cuda, mps; it is 'tpu'"),

@@ -83,11 +83,11 @@ class _Bounds(nn.Module):
         super().__init__()
         try:
             given = torch.as_tensor(tolerance).detach()
-            bounds = given.to(torch.float32).reshape(-1).clone()
         except (TypeError, ValueError, RuntimeError, OverflowError):
-            given = bounds = torch.empty(0)
-        unusable = given.ndim > 1 or given.dtype in (torch.bool, torch.complex64, torch.complex128)
-        if len(bounds) == 0 or unusable or not torch.isfinite(bounds).all():
+            given = torch.empty(0)
+        usable = given.ndim < 2 and given.dtype != torch.bool and not given.is_complex()
+        bounds = given.to(torch.float32).reshape(-1).clone() if usable else torch.empty(0)
+        if len(bounds) == 0 or not torch.isfinite(bounds).all():
             raise NarrowsError(f"tolerances must be finite numbers, one or more; they are {brief(tolerance)}")
         self.tolerance: Tensor
         self.started: Tensor

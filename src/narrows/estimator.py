@@ -16,7 +16,7 @@ import copy
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -28,7 +28,9 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
+from narrows._util.checks import ABOVE_ZERO, argument
 from narrows._util.errors import NarrowsError, as_argument, setting
+from narrows._util.memory import within_memory
 from narrows._util.progress import steps
 from narrows.data import from_array, split, thinned
 from narrows.data.arrays import CHANNELS
@@ -146,7 +148,9 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         parameter, the rule and the value that cannot be used.
         """
         config = self._config()
-        x = check_array(X, dtype=[np.float64, np.float32], allow_nd=True, ensure_min_samples=0, estimator=self)
+        x = check_array(
+            X, dtype=[np.float64, np.float32], allow_nd=True, ensure_min_samples=0, estimator=self, input_name="X"
+        )
         if x.ndim > 4 or 0 in x.shape[1:]:
             raise ValueError(f"X must hold rows (N, D) or images (N, H, W) or (N, H, W, C); its shape is {x.shape}")
         if len(x) < LEAST_ROWS:
@@ -266,11 +270,13 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_scalar(n_samples, "n_samples", Integral, min_val=1)
         state = check_random_state(random_state)
         if sampler is None:
-            return self.inverse_transform(state.standard_normal((int(n_samples), self.n_components_)))
+            with _as_value_error(), within_memory(f"{n_samples} samples", "draw fewer at a time"):
+                return self.inverse_transform(state.standard_normal((int(n_samples), self.n_components_)))
         if not isinstance(sampler, Sampler) or sampler.n != self.n_components_:
             raise ValueError(f"sampler must come from fit_sampler of this model; it is {sampler!r:.200}")
         generator = torch.Generator().manual_seed(int(state.randint(2**31 - 1)))
-        return self.inverse_transform(sampler.draw(int(n_samples), generator).double().numpy())
+        with _as_value_error():
+            return self.inverse_transform(sampler.draw(int(n_samples), generator).double().numpy())
 
     def fit_sampler(
         self,
@@ -308,9 +314,11 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _config(self) -> TrainConfig:
         """Return the parameters as the checked settings of a run; tau follows once the unit of `X` is known."""
-        if self.tau is not None:
-            check_scalar(self.tau, "tau", Real, min_val=0, include_boundaries="neither")
         with _as_value_error():
+            if self.tau is not None:
+                argument("tau", self.tau, ABOVE_ZERO)
+            elif self.explained is None:
+                raise NarrowsError(f"give a promise: {setting('explained', 0.9)}, or {setting('tau')}; both are None")
             narrowing = [name for name, recipe in RECIPES.items() if recipe.closes_gates]
             if self.recipe not in narrowing:
                 raise NarrowsError(f"{setting('recipe')} must be one of {', '.join(narrowing)}; it is {self.recipe!r}")

@@ -138,13 +138,13 @@ def several(name: str, value: Any, each: Rule, words: str, lengths: Collection[i
     return list(found)
 
 
-def path_argument(name: str, value: Any) -> Path:
+def path_argument(name: str, value: Any, words: str = "the path of a file or folder") -> Path:
     """Return an argument that is a path, given as text or as a Path; raise if it is neither."""
     if isinstance(value, str | os.PathLike):
         text = os.fspath(value)
         if isinstance(text, str) and text and "\0" not in text:
             return Path(text)
-    raise NarrowsError(f"{setting(name)} must be a path, as text or as a Path; it is {brief(value)}")
+    raise NarrowsError(f"{setting(name)} must be {words}, as text or a Path; it is {brief(value)}")
 
 
 def new_file(name: str, value: Any) -> Path:

@@ -14,7 +14,7 @@ Values = Literal["unit", "any"]
 """unit: every value lies in [0, 1], as pixels do; any: any finite numbers."""
 
 SERVES = Rule(
-    "examples that are served by index, with shape, len and batch; wrap an array with narrows.from_array",
+    "an object that serves examples by index (shape, len, batch), as narrows.from_array makes it",
     lambda value: callable(getattr(value, "batch", None)) and hasattr(value, "shape") and hasattr(value, "__len__"),
 )
 

@@ -21,9 +21,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from narrows._util.checks import FLAG, FUNCTION, TEXT, argument, one_of, path_argument, several
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.files import check_regular
 from narrows._util.progress import Progress, silent
+from narrows._util.text import printable
 from narrows.data.dataset import Data, Values
 from narrows.data.named.catalogue import SETS, Source, open_set
 from narrows.data.options import APPLIES_TO, Kind, ReadOptions
@@ -43,7 +45,7 @@ HUB = "hf:"
 
 
 def load(
-    data: str | Path,
+    data: str | os.PathLike[str],
     values: Values = "unit",
     *,
     source: Source = "auto",
@@ -69,12 +71,17 @@ def load(
     Raises:
         NarrowsError: The data do not exist, cannot be read, or do not fit the options.
     """
+    if not isinstance(data, str):
+        data = path_argument("data", data)
+    argument("values", values, one_of(("unit", "any")))
+    argument("skip_broken", skip_broken, FLAG)
+    argument("progress", progress, FUNCTION)
     if columns is not None and not isinstance(columns, str):
-        columns = tuple(columns)
+        columns = tuple(several("columns", columns, TEXT, "names of columns, a list or 'a,b,c'"))
     return read(data, ReadOptions(source, image_size, skip_broken, columns, values), progress)
 
 
-def read(data: str | Path, options: ReadOptions, progress: Progress = silent) -> Data:
+def read(data: str | os.PathLike[str], options: ReadOptions, progress: Progress = silent) -> Data:
     """Read the data as `load` does, with options that are already collected."""
     text = str(data)
     kind = kind_of(text)
@@ -153,14 +160,18 @@ def _path_and_key(text: str) -> tuple[Path, str]:
 def _size(image_size: str | int | tuple[int, int] | None) -> tuple[int, int] | None:
     if image_size is None:
         return None
-    text = "x".join(map(str, image_size)) if isinstance(image_size, tuple) else str(image_size).strip().lower()
+    if isinstance(image_size, tuple | list) and len(image_size) == 2:
+        text = "x".join(map(str, image_size))
+    else:
+        text = str(image_size).strip().lower()
     found = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
     if found is None:
         raise NarrowsError(f"{setting('image_size')} must be 64, or 48x64 for height x width; it is {image_size!r}")
     size = int(found[1]), int(found[2] or found[1])
     if not all(SMALLEST <= side <= LARGEST for side in size):
         raise NarrowsError(
-            f"{setting('image_size')} must have sides of {SMALLEST} to {LARGEST} pixels; it is {size[0]} x {size[1]}"
+            f"{setting('image_size')} must have sides of {SMALLEST} to {LARGEST} pixels; it is "
+            f"{printable(f'{size[0]} x {size[1]}', 40)}"
         )
     return size
 

@@ -42,7 +42,7 @@ from narrows.training.setup import fingerprint
 from narrows.training.trainer import TEST_SEED
 
 SAMPLES = 5_000
-VARYING = Rule("at least 2, so that they vary", lambda value: type(value) is int and value >= 2)
+VARYING = Rule("a whole number from 2 on, so that they vary", lambda value: type(value) is int and value >= 2)
 
 
 def evaluate(

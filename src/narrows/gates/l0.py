@@ -139,7 +139,7 @@ class L0Gates(nn.Module):
 
     def _indices(self, gates: Sequence[int]) -> list[int]:
         here = Rule("", lambda gate: type(gate) is int and 0 <= gate < self.n)
-        return several("gates", gates, here, f"numbers of gates, from 0 to {self.n - 1}")
+        return several("gates", gates, here, f"a list of gates, numbers from 0 to {self.n - 1}")
 
     def pair(self, u: Tensor) -> GatePair:
         """Return both gate vectors of u, (rows, n), without gradients."""
@@ -192,5 +192,5 @@ def _check_shape(name: str, value: object, shape: tuple[int | str, ...]) -> None
     fits = len(sizes) == len(shape) and all(want in (size, str(want)) for size, want in zip(sizes, shape, strict=True))
     if not isinstance(value, Tensor) or not fits:
         wanted = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
-        found = tuple(sizes) if isinstance(value, Tensor) else brief(value)
-        raise NarrowsError(f"{name} must be a tensor of shape ({wanted}); it is {found}")
+        found = f"it has shape {tuple(sizes)}" if isinstance(value, Tensor) else f"it is {brief(value)}"
+        raise NarrowsError(f"{name} must be a tensor of shape ({wanted}); {found}")

@@ -82,7 +82,8 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
         Raises:
             NarrowsError: There is no such folder or repository, or a file of the model is damaged.
         """
-        name = str(path_argument("pretrained_model_name_or_path", pretrained_model_name_or_path))
+        words = "a folder or the name of a repository on the hub"
+        name = str(path_argument("pretrained_model_name_or_path", pretrained_model_name_or_path, words))
         try:
             return super().from_pretrained(name, **settings)
         except NarrowsError:

@@ -63,7 +63,7 @@ class Sampler:
     def __post_init__(self) -> None:
         argument("kind", self.kind, one_of(KINDS))
         for name in ("weights", "means", "roots"):
-            argument(name, getattr(self, name), FINITE)
+            object.__setattr__(self, name, argument(name, getattr(self, name), FINITE).double())
         shapes = [tuple(part.shape) for part in (self.weights, self.means, self.roots)]
         components, n = shapes[1] if len(shapes[1]) == 2 else (0, 0)
         if shapes != [(components,), (components, n), (components, n, n)] or not components:

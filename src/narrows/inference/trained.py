@@ -115,7 +115,7 @@ def open_data(trained: Trained, source: str | None = None, progress: Progress = 
     values = "any" if trained.model.scaling.output == "linear" else "unit"
     config = trained.config or TrainConfig(data=IN_MEMORY, values=values)  # type: ignore[arg-type]
     if source is None and config.data == IN_MEMORY:
-        raise NarrowsError(f"{trained.path} does not say where its data are; name the data")
+        raise NarrowsError(f"{trained.path} does not say where its data are; name the data, or give data=... in Python")
     named = config.data if source is None else source
     if source is None and trained.about.get("fingerprint") is None and not trained.trust_data:
         raise NarrowsError(

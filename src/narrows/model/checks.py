@@ -60,6 +60,8 @@ def find_heads(encoder: nn.Module, n: int, names: Sequence[str]) -> list[str]:
         pair = len(layers) > 1 and all(outputs(layers[name]) == n for name in list(layers)[-2:])
         names = list(layers)[-2:] if pair else list(layers)[-1:]
     sizes = [outputs(prunable(encoder, "encoder", name)) for name in names]
+    if n == 0 and any(sizes):
+        raise NarrowsError("latent must be at least 1 for networks that make latent dimensions; it is 0")
     if sizes not in ([2 * n], [n, n]):
         found = ", ".join(f"{_label('encoder', name)} has {size}" for name, size in zip(names, sizes, strict=True))
         raise NarrowsError(
@@ -88,8 +90,9 @@ def prunable(module: nn.Module, which: str, name: str) -> Prunable:
     try:
         layer = module.get_submodule(name)
     except AttributeError:
-        known = ", ".join(map(repr, _prunable_layers(module, which))) or "none"
-        raise NarrowsError(f"the {which} has no layer {name!r}; it can be one of: {known}") from None
+        layers = _prunable_layers(module, which)
+        known = ", ".join(f"{one!r}" if one else f"'', the {which} itself" for one in layers) or "none"
+        raise NarrowsError(f"the {which} has no layer {brief(name)}; it can be one of: {known}") from None
     if not isinstance(layer, PRUNABLE):
         kind = type(layer).__name__
         raise NarrowsError(f"{_label(which, name)} is a {kind}; it must be a Linear, Conv2d or ConvTranspose2d")

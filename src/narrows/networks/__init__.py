@@ -10,6 +10,7 @@ pruning     removal of rows and columns from neighbouring layers
 """
 
 from narrows._util.checks import argument, instance_of
+from narrows._util.errors import NarrowsError
 from narrows._util.memory import within_memory
 from narrows.networks.base import Decoder, Encoder, NetworkConfig
 from narrows.networks.conv import LARGEST_SIDE, SMALLEST_SIDE, ConvDecoder, ConvEncoder, has_conv_plan
@@ -33,7 +34,8 @@ def build(config: NetworkConfig) -> tuple[Encoder, Decoder, Scaling]:
     Raises:
         NarrowsError: The shape does not suit the kind of network, or the networks do not fit into memory.
     """
-    argument("network", config, CONFIG)
+    if argument("network", config, CONFIG).n == 0:
+        raise NarrowsError("n must be at least 1 to build networks; a model has 0 dimensions only after narrow([])")
     with within_memory("networks of this size", "use a smaller width, fewer dimensions or smaller examples"):
         scaling = Scaling(config.output, config.shape)
         if config.kind == "conv":

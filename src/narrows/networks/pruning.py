@@ -67,7 +67,7 @@ def _selected(layer: Layer, side: Literal["in", "out"], kept: Sequence[int]) -> 
     layer = argument("layer", layer, LAYER)
     size = outputs(layer) if side == "out" else inputs(layer)
     here = Rule("", lambda one: type(one) is int and 0 <= one < size)
-    kept = several("kept", kept, here, f"numbers of dimensions, from 0 to {size - 1}")
+    kept = several("kept", kept, here, f"a list of dimensions, numbers from 0 to {size - 1}")
     if not isinstance(layer, nn.Linear) and layer.groups != 1:
         raise NarrowsError(f"no channel can be removed from a convolution with groups={layer.groups}; use groups=1")
     smaller = copy.deepcopy(layer)

@@ -372,9 +372,8 @@ class Fast(nn.Module, Recipe):
 
     def load_recipe_state(self, state: dict[str, Any]) -> None:
         """Restore a state that `recipe_state` returned."""
-        missing = sorted(set(self.recipe_state()) - set(state)) if isinstance(state, dict) else ["all of it"]
-        if missing:
-            raise NarrowsError(f"state must be what recipe_state() returned; {missing[0]} is missing: {brief(state)}")
+        if not isinstance(state, dict) or not set(self.recipe_state()) <= set(state):
+            raise NarrowsError(f"state must be what recipe_state() returned; it is {brief(state)}")
         device = self.constraint.inverse.device
         self.monitor.load_state_dict(state["monitor"])
         self.controller.load_state_dict(state["controller"])

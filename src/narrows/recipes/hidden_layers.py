@@ -108,4 +108,4 @@ class HiddenNarrowing(Algorithm1):
         finally:
             for place in self.places:
                 place.choose(None)
-        return per_example(error, len(error) if isinstance(error, Tensor) and error.ndim else 1)
+        return per_example(error, len(error) if isinstance(error, Tensor) and error.ndim else len(gates[0]))

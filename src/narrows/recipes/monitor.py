@@ -25,6 +25,7 @@ from narrows._util.errors import NarrowsError
 from narrows._util.processes import mean_over_processes
 from narrows._util.schema import Schema
 from narrows._util.tensors import generator_state, like, like_all
+from narrows._util.text import brief
 from narrows.model.vae import GatedVAE, Posterior, standard_normal
 from narrows.objective import Error, per_example
 from narrows.recipes.base import Draw, Share, all_rows
@@ -159,6 +160,8 @@ class Monitor:
     def draw(self, count: int, generator: torch.Generator) -> tuple[Tensor, Posterior, Tensor]:
         """Draw `count` held-out examples for all processes, and return this one's x, posterior and sampled z."""
         x = self.held_out(count, generator)
+        if not isinstance(x, Tensor):
+            raise NarrowsError(f"held_out must return a tensor of examples, ({count}, ...); it returned {brief(x)}")
         posterior = self.averaged.encode(x)
         noise = self.normal(posterior.mean, count, generator)
         if len(noise) != len(x):

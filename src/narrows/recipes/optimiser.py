@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from narrows._util.checks import ABOVE_ZERO, argument
 from narrows._util.errors import NarrowsError
-from narrows._util.text import brief, printable
+from narrows._util.text import brief
 
 MOMENTUM = 0.95
 SIZE = 0.2
@@ -74,17 +74,17 @@ class Muon(torch.optim.Adam):
         try:
             super().__init__(groups, lr=lr, fused=True)
         except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
-            reason = printable(str(error).partition("\n")[0])
-            raise NarrowsError(
-                f"groups must be parameters, or dicts of them, such as [{{'params': [...]}}]; torch says: {reason}"
-            ) from error
+            words = "parameters, or dicts of them, such as [{'params': [...]}]"
+            raise NarrowsError(f"groups must be {words}; they are {brief(groups)}") from error
         for group in self.param_groups:
-            flat = [p for p in group["params"] if p.ndim < 2]
-            if group.get("orthogonal") and flat:
-                raise NarrowsError(
-                    f"groups with orthogonal=True must hold weights with two axes or more; one has shape "
-                    f"{tuple(flat[0].shape)}; put it into another group"
-                )
+            for parameter in group["params"]:
+                if not parameter.is_floating_point():
+                    raise NarrowsError(f"groups must hold floating-point parameters; one is {parameter.dtype}")
+                if group.get("orthogonal") and parameter.ndim < 2:
+                    raise NarrowsError(
+                        f"groups with orthogonal=True must hold weights with two axes or more; one has shape "
+                        f"{tuple(parameter.shape)}; put it into another group"
+                    )
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
