@@ -51,8 +51,8 @@ def write_report(
     """
     folder = folder if isinstance(folder, RunFolder) else RunFolder(path_argument("folder", folder))
     argument("data", data, DATA, or_none=True)
-    target = folder.report if out is None else new_file("out", out)
     run = read_run(folder)
+    target = folder.report if out is None else new_file("out", out)
     write_atomic(target, run_page(run, model_sections.read_model(run, data, trust_data)).html())
     return target
 
