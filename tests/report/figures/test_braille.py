@@ -70,3 +70,9 @@ def test_a_dashed_curve_has_every_other_pair_of_dots():
 def test_one_batch_and_one_value_are_drawn():
     """The first row of a run: no range in either direction."""
     assert picture(curve([7], [2]), x=(7, 7), y=(2, 2)) == "⠁ "
+
+
+def test_a_point_far_outside_costs_no_time():
+    """A step of 10**15 in a damaged file was followed dot by dot."""
+    assert picture(curve([0, 10**15, 2, 3], [0, 1e300, 2, 3]))[0] != " "
+    assert picture(curve([0, 3], [5e-324, 1e308]), y=(5e-324, 3.0), log=True).strip()

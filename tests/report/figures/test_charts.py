@@ -1,14 +1,19 @@
 """Charts have the rows' numbers: nothing that shows is thinned away, every input is in a bar."""
 
 import dataclasses
+import io
+import itertools
+import json
 import math
+import warnings
 
 import numpy as np
 import pytest
 
 from narrows.inference.inspect import Traversal
 from narrows.report.contents import RunContents
-from narrows.report.figures import charts
+from narrows.report.figures import charts, figure_files, terminal
+from narrows.report.figures.specification import Axis
 from narrows.runs.folder import RunFolder
 from narrows.runs.records import HeldOut, MetricRow, Result
 from narrows.training.config import TrainConfig
@@ -92,6 +97,56 @@ def test_every_input_is_in_one_bar_and_tau_is_between_bars(tau):
 
 def test_a_set_without_any_error_has_a_histogram():
     assert sum(charts.error_histogram(np.zeros(5), None).counts) == 5
+
+
+@pytest.mark.parametrize("tau", [1e-30, 1e-9, 0.05, 1e30])
+@pytest.mark.parametrize("scale", [0.0, 1e-31, 1e-3, 2_000.0**2, 1e38])
+def test_the_number_of_bars_does_not_grow_with_the_distance_between_errors_and_tau(tau, scale):
+    """Values around 2,000 in their own unit, `--values any --tau 0.05`, made 80 million bars; `--tau 1e-9` more."""
+    errors = scale * np.random.default_rng(0).gamma(3.0, 1.0, 777)
+    chart = charts.error_histogram(errors, tau)
+    assert 10 <= len(chart.counts) <= 3 * charts.BINS
+    assert sum(chart.counts) == 777
+    assert all(a < b for a, b in itertools.pairwise(chart.edges))
+    assert any(math.isclose(edge, tau) for edge in chart.edges)
+    below = sum(n for n, edge in zip(chart.counts, chart.edges, strict=False) if edge < tau * (1 - 1e-9))
+    assert below == (errors < tau).sum()
+
+
+def test_errors_that_are_no_numbers_are_in_the_last_bar():
+    chart = charts.error_histogram(np.array([1.0, 2.0, math.inf, math.nan]), 1.5)
+    assert (sum(chart.counts), chart.counts[-1]) == (4, 3)
+    assert math.isfinite(chart.x.max)
+    assert sum(charts.error_histogram(np.full(3, math.nan), None).counts) == 3
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("low", [math.nan, -math.inf, -1.0, 0.0, 5e-324, 3.0, 1e308, math.inf])
+@pytest.mark.parametrize("high", [math.nan, -math.inf, 0.0, 5e-324, 3.0, 1e308, math.inf])
+def test_an_axis_has_finite_ends_that_are_apart(low, high, log):
+    axis = Axis("", low, high, log=log)
+    assert math.isfinite(axis.min)
+    assert math.isfinite(axis.max)
+    assert axis.min < axis.max
+    assert axis.min > 0 or not log
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e308, 1e-300])
+def test_a_run_with_strange_numbers_can_be_drawn_in_every_way(value):
+    made = [dataclasses.replace(row, error=value, multiplier=value, watched=value) for row in rows(40)]
+    drawn = charts.run_charts(run("paper", made))
+    assert all(math.isfinite(end) for chart in drawn for axis in (chart.x, chart.y) for end in (axis.min, axis.max))
+    assert len(terminal.draw_charts(drawn, 80, 24)) > 8
+    json.dumps([chart.to_dict() for chart in drawn], allow_nan=False)
+    with warnings.catch_warnings(action="ignore"):  # numbers that matplotlib cannot place are left out
+        figure_files.draw_charts(drawn).savefig(io.BytesIO())
+
+
+def test_long_vectors_are_thinned():
+    decoded = np.zeros((9, 100_000), np.float32)
+    chart = charts.traversal_chart(Traversal(0, np.linspace(0, 1, 9), decoded), [], 1.0)
+    assert all(len(one.x) == len(one.y) <= charts.MOST_ROWS for one in chart.series)
+    assert chart.series[0].x[-1] < 100_000
 
 
 def test_named_columns_are_drawn_against_the_code_those_that_move_most_first():

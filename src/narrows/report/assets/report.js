@@ -27,9 +27,11 @@
 
   const ticks = (low, high, count, axis) => {
     if (axis.log) {
-      const steps = Math.log10(high / low) > 3 ? [1] : Math.log10(high / low) > 1.2 ? [1, 3] : [1, 2, 3, 5, 7];
+      const decades = Math.log10(high / low);
+      if (!(decades < 700)) return []; // an end is 0 or no number
+      const steps = decades > 3 ? [1] : decades > 1.2 ? [1, 3] : [1, 2, 3, 5, 7];
       const found = [];
-      for (let p = Math.floor(Math.log10(low)); p <= Math.log10(high); p++)
+      for (let p = Math.floor(Math.log10(low)); p <= Math.log10(high); p += Math.ceil(decades / 12) || 1)
         for (const s of steps) if (s * 10 ** p >= low && s * 10 ** p <= high) found.push(+(s * 10 ** p).toPrecision(6));
       return found;
     }
@@ -37,9 +39,9 @@
     const power = 10 ** Math.floor(Math.log10(raw));
     let step = [1, 2, 5, 10].find((s) => s * power >= raw) * power;
     if (axis.whole) step = Math.max(1, step);
-    const found = [];
-    for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(+(i * step).toPrecision(12));
-    return found;
+    const first = Math.ceil(low / step - 1e-9), number = Math.floor(high / step + 1e-9) - first + 1;
+    if (!(number <= 2 * count + 2)) return []; // an end is no number, or the ends differ by less than their precision
+    return Array.from({ length: Math.max(0, number) }, (_, i) => +((first + i) * step).toPrecision(12));
   };
 
   const atOrBefore = (xs, x) => Math.max(0, xs.findLastIndex((one) => one <= x));
@@ -192,7 +194,7 @@
       const { edges, counts, over } = this.spec;
       counts.forEach((count, i) => {
         const left = this.sx(edges[i]), right = this.sx(edges[i + 1]), top = this.sy(count);
-        const beyond = edges[i] >= over - 1e-12;
+        const beyond = edges[i] >= over * (1 - 1e-4); // numbers have five digits
         const box = { x: left + 0.5, width: Math.max(0.5, right - left - 1), y: top, height: Math.max(0, bottom - top) };
         draw("rect", { ...box, class: `bar ${beyond ? "c1" : "c0"}` }, this.body);
       });
@@ -344,7 +346,10 @@
 
     step(sign) {
       const { spec, view } = this, now = this.at ?? view[0], span = view[1] - view[0];
-      if (spec.kind === "bars") return now + sign * (spec.edges[1] - spec.edges[0]);
+      if (spec.kind === "bars") {
+        const i = Math.min(atOrBefore(spec.edges, now), spec.counts.length - 1) + sign;
+        return ((spec.edges[i] ?? view[0]) + (spec.edges[i + 1] ?? view[1])) / 2;
+      }
       if (spec.kind === "gates") return now + (sign * span) / 100;
       const xs = spec.series.reduce((a, b) => (b.x.length > a.x.length ? b : a)).x;
       const jump = Math.max(1, Math.round(xs.filter((x) => x >= view[0] && x <= view[1]).length / 100));

@@ -19,6 +19,8 @@ POINTS = np.array([[1], [2]])
 """The same without braille, where the bits are a place in " '.:": no dot, the upper one, the lower one, both."""
 DASH = 4
 """The period of a dashed curve in dots, of which the first half are set."""
+FAR = 100
+"""Frames beside the shown one in which dots still have their own place: a curve is followed dot by dot."""
 Cell = tuple[str, int]
 """A character and the number of the curve it belongs to; -1 for none."""
 
@@ -51,15 +53,20 @@ class Frame:
         return self.height * self.bits.shape[0]
 
     def column(self, x: float) -> int:
-        """Return the dot's column, counted from the left."""
+        """Return the dot's column, counted from the left; it is outside the frame if x is, but never far."""
         low, high = self.x
-        return round((x - low) / ((high - low) or 1.0) * (self.across - 1))
+        return _near((x - low) / ((high - low) or 1.0), self.across - 1)
 
     def row(self, y: float) -> int:
-        """Return the dot's row, counted from the top; it is outside the frame if y is."""
+        """Return the dot's row, counted from the top; it is outside the frame if y is, but never far."""
         low, high = (math.log(bound) for bound in self.y) if self.log else self.y
         value = math.log(y) if self.log else y
-        return round((high - value) / ((high - low) or 1.0) * (self.down - 1))
+        return _near((high - value) / ((high - low) or 1.0), self.down - 1)
+
+
+def _near(share: float, last: int) -> int:
+    """Return the place of a share between 0 and `last`; whatever lies further out than `FAR` frames is put there."""
+    return round(min(max(share, -FAR), FAR) * last)
 
 
 def draw(curves: Sequence[Series], frame: Frame) -> list[list[Cell]]:

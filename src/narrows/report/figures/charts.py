@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # `narrows watch` starts without torch
     from narrows.inference.inspect import Traversal
 
 MOST_ROWS = 1_200
-"""Rows of metrics in a chart. Of more, the extremes of each part are kept."""
+"""Points of a curve. Of more rows of metrics the extremes of each part are kept, of more values every second, ..."""
 BINS = 40
 RUN_COLOURS = (0, 1, 2, 3, 4, 5, 7)
 """Colours of compared runs: all but grey."""
@@ -44,7 +44,7 @@ def run_charts(run: RunContents) -> list[Chart]:
 def comparison_charts(runs: Sequence[tuple[str, RunContents]], colours: Sequence[int] = ()) -> list[Chart]:
     """Return the four curves of several runs; by default each has a colour of its own."""
     curves: list[list[Series]] = [[], [], [], []]
-    highest = 1e-12
+    highest = 0.0
     for i, (name, run) in enumerate(runs):
         if not run.rows:
             continue
@@ -94,29 +94,44 @@ def count_reopened(lines: Sequence[GateLine]) -> int:
 
 
 def error_histogram(errors: np.ndarray, tau: float | None) -> Chart:
-    """Return how many inputs have which error, in another colour beyond tau. The last bar has all larger errors."""
-    top = max(float(np.percentile(errors, 99.5)), 1.25 * (tau or 0.0), 1e-12)
-    width = top / BINS
-    rules = [Rule("x", float(errors.mean()), "mean of these inputs", GREEN)]
-    share = ""
+    """Return how many inputs have which error, in another colour beyond tau. The last bar has all larger errors.
+
+    There are about 40 bars, however far the errors are from tau: tau is an edge of one, so that none has both colours.
+    """
+    finite = errors[np.isfinite(errors)]
+    highest = float(np.percentile(finite, 99.5)) if len(finite) else 0.0
+    top = max(highest, 1.25 * (tau or 0.0)) or 1.0
+    rules = [Rule("x", float(finite.mean()), "mean of these inputs", GREEN)] if len(finite) else []
+    share, edges = "", _edges(top, tau)
     if tau is not None:
-        width = tau / max(1, round(tau / width))  # tau is an edge, so that no bar has both colours
         rules.append(Rule("x", tau, f"τ = {tau:g}, the bound on the mean", ORANGE, dash=True))
         share = f" {np.mean(errors <= tau):.0%} of them are at or below tau."
-    bins = max(1, math.ceil(top / width))
-    counts = np.bincount(np.minimum((errors / width).astype(int), bins - 1), minlength=bins).tolist()
+    places = np.searchsorted(edges, errors, side="right") - 1  # nan comes last, like all that is larger than the axis
+    counts = np.bincount(np.clip(places, 0, len(edges) - 2), minlength=len(edges) - 1).tolist()
     return Chart(
         f"{len(errors):,} test inputs",
         f"A histogram of the errors of {len(errors):,} test inputs.{share}",
-        Axis("error of one input", 0, bins * width),
+        Axis("error of one input", 0, edges[-1]),
         Axis("inputs", 0, 1.08 * max(counts), whole=True, fixed=True),
         kind="bars",
         rules=rules,
-        edges=[i * width for i in range(bins + 1)],
+        edges=edges,
         counts=counts,
         over=tau,
         height=260,
     )
+
+
+def _edges(top: float, tau: float | None) -> list[float]:
+    """Return the edges of bars from 0 to at least `top`, one of which is tau."""
+    width = top / BINS
+    below = 0 if tau is None else round(tau / width)
+    if tau is not None and below:
+        width = tau / below
+    edges = [i * width for i in range(math.ceil(top / width) + 1)]
+    if tau is not None and not below:
+        edges.insert(1, tau)  # a bar of its own at the left end: bars as narrow as this tau would be too many
+    return edges
 
 
 def front_chart(results: Sequence[Result], links: Sequence[str | None] = ()) -> Chart:
@@ -163,7 +178,7 @@ def scree_chart(result: Result) -> Chart:
         title,
         f"{title}: {'; '.join(notes)}.",
         Axis("dimensions decoded", 0, len(errors) - 1, whole=True),
-        Axis("error per input", 0, 1.08 * max(*errors, result.tau or 0.0, 1e-12)),
+        Axis("error per input", 0, 1.08 * max(_finite([*errors, result.tau or 0.0]))),
         series=[Series("", range(len(errors)), errors, marks=marks, notes=notes if marks else ())],
         rules=[] if result.tau is None else [_tau_rule(result.tau, ORANGE)],
         height=260,
@@ -184,7 +199,7 @@ def cost_chart(runs: Sequence[tuple[int, str, Result]]) -> Chart:
         title,
         _about(title, series),
         Axis("dimension, by cost", 0.5, most + 0.5, whole=True),
-        Axis("cost of removal", min(0.0, *costs), 1.1 * max(1e-12, *costs)),
+        Axis("cost of removal", min(_finite([0.0, *costs])), 1.1 * max(_finite([0.0, *costs]))),
         series=series,
         height=260,
     )
@@ -203,13 +218,13 @@ def traversal_chart(one: "Traversal", columns: Sequence[str], unit: np.ndarray |
         most = np.argsort(-np.ptp(scaled, axis=0), kind="stable")[:MOST_MOVING]
         xs = one.positions.tolist()
         series = [Series(columns[c], xs, moved[:, c].tolist(), RUN_COLOURS[i]) for i, c in enumerate(most)]
-        x, label = Axis("code", xs[0], max(xs[-1], xs[0] + 1e-9)), "change"
+        x, label = Axis("code", xs[0], xs[-1]), "change"
     else:
-        xs = list(range(one.decoded.shape[1]))
-        chosen = zip((0, len(one.decoded) // 2, len(one.decoded) - 1), (BLUE, GREY, ORANGE), strict=True)
-        series = [Series(f"code {one.positions[i]:.3g}", xs, one.decoded[i].tolist(), colour) for i, colour in chosen]
+        xs = list(range(0, one.decoded.shape[1], math.ceil(one.decoded.shape[1] / MOST_ROWS)))
+        profiles = zip((0, len(one.decoded) // 2, len(one.decoded) - 1), (BLUE, GREY, ORANGE), strict=True)
+        series = [Series(f"code {one.positions[i]:.3g}", xs, one.decoded[i, xs].tolist(), c) for i, c in profiles]
         x, label = Axis("value", 0, max(1, xs[-1]), whole=True), "decoded"
-    everything = [v for s in series for v in s.y]
+    everything = _finite([v for s in series for v in s.y]) or [0.0]
     low, high = min(everything), max(everything)
     pad = 0.06 * (high - low) or 0.1
     title = f"Dimension {one.dimension + 1}"
@@ -232,8 +247,12 @@ def thin(rows: Sequence[MetricRow]) -> list[MetricRow]:
 
 def _highest_error(rows: Sequence[MetricRow], tau: float | None) -> float:
     """Return the error axis's end, chosen so that the first steep fall does not flatten the rest of the curve."""
-    ordered = sorted(row.error for row in rows)
-    return max(1.15 * ordered[int(0.98 * (len(ordered) - 1))], 1.6 * (tau or 0.0), 1e-12)
+    ordered = sorted(row.error for row in rows if math.isfinite(row.error)) or [0.0]
+    return max(1.15 * ordered[int(0.98 * (len(ordered) - 1))], 1.6 * (tau or 0.0))
+
+
+def _finite(values: Sequence[float]) -> list[float]:
+    return [value for value in values if math.isfinite(value)]
 
 
 def _curve(name: str, rows: Sequence[MetricRow], column: str, colour: int = BLUE, **style: Any) -> Series:

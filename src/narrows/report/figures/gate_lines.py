@@ -11,13 +11,16 @@ from narrows.report.contents import RunContents
 from narrows.report.figures.specification import GateLine
 from narrows.runs.records import DecisionRow, MetricRow
 
+MOST_GATES = 10_000
+"""Gates that are drawn; with more, single lines cannot be told apart."""
+
 
 def gate_lines(run: RunContents) -> list[GateLine]:
     """Return a run's lines: first the gates that are open at its end, then those that closed last.
 
-    Gates that were never open, as in a front's later runs, have no line.
+    Gates that were never open, as in a front's later runs, have no line; more than 10,000 gates have none at all.
     """
-    if not run.rows:
+    if not run.rows or run.n > MOST_GATES:
         return []
     if run.recipe.samples_gates:
         return lines_by_count(run.rows, run.n)

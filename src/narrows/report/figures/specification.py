@@ -11,13 +11,19 @@ from typing import Any, Literal
 
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, GREY, BLACK = range(8)
 """Places in each renderer's palette: Okabe and Ito's colours, which colour-blind readers can tell apart."""
+FARTHEST = 1e300
+"""No axis ends beyond this."""
 DIGITS = 5
 """Significant digits of the numbers in a page."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a chart."""
+    """One axis of a chart.
+
+    Whatever the data are, its ends are finite and apart, and above 0 if it is logarithmic: a renderer that divides an
+    axis into steps can rely on it.
+    """
 
     label: str
     min: float
@@ -28,6 +34,17 @@ class Axis:
     """Whether its values are whole numbers."""
     fixed: bool = False
     """Whether zooming into the x axis leaves it as it is."""
+
+    def __post_init__(self) -> None:
+        low, high = self.min, self.max
+        if self.log:
+            high = high if 1 / FARTHEST < high < FARTHEST else 10.0
+            low = low if 1 / FARTHEST < low < high else high / 100
+        else:
+            low = low if abs(low) < FARTHEST else 0.0
+            high = high if low < high < FARTHEST else low + (abs(low) or 1.0)
+        object.__setattr__(self, "min", low)
+        object.__setattr__(self, "max", high)
 
 
 @dataclass(frozen=True)
