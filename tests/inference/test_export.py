@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 import torch
 
+from disks import full_disk
 from narrows import load_model
 from narrows.cli import apply, main
 from narrows.data import load
@@ -79,3 +80,16 @@ def test_without_onnx_the_error_says_what_to_install(run, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert "ONNX files need onnx: pip install 'narrows[onnx]'" in done.stderr
+
+
+@pytest.mark.parametrize("to", FORMATS)
+@pytest.mark.parametrize("size", [0, 4096])
+def test_a_full_disk_is_one_line_and_leaves_nothing(run, tmp_path, capsys, to, size):
+    """torch's own writer of files ended the process with a C++ trace; about.json alone is more than 0 bytes."""
+    with full_disk(size):
+        code = main(["export", str(run), "--to", to, "-o", str(tmp_path / "e")])
+    captured = capsys.readouterr()
+    assert code == 2
+    assert captured.err == f"narrows: error: cannot write {tmp_path / 'e'}: File too large; choose another --out\n"
+    assert captured.out == ""
+    assert list(tmp_path.iterdir()) == []

@@ -7,9 +7,9 @@ deviation; the decoder takes codes and returns examples in the user's units. The
 import contextlib
 import copy
 import importlib.util
+import io
 import json
 import logging
-import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.files import write_atomic
 from narrows.inference.trained import Trained
 from narrows.model.vae import VAE
 
@@ -75,9 +76,9 @@ def export(trained: Trained, to: Format, folder: Path) -> list[Path]:
 
 
 def _write(trained: Trained, to: Format, folder: Path) -> list[str]:
-    (folder / "about.json").write_text(json.dumps(trained.about, indent=2) + "\n")
+    write_atomic(folder / "about.json", json.dumps(trained.about, indent=2) + "\n")
     if to == "safetensors":
-        shutil.copy(trained.path, folder / "model.safetensors")
+        write_atomic(folder / "model.safetensors", trained.path.read_bytes())
         return ["model.safetensors", "about.json"]
     model = copy.deepcopy(trained.model).eval().requires_grad_(False)
     parts = {
@@ -94,7 +95,9 @@ def _write(trained: Trained, to: Format, folder: Path) -> list[str]:
                 )
                 program.save(path, external_data=False)
             else:
-                torch.export.save(torch.export.export(part, (example,), dynamic_shapes=shapes), path)
+                content = io.BytesIO()  # torch's own writer of files aborts the process when the disk is full
+                torch.export.save(torch.export.export(part, (example,), dynamic_shapes=shapes), content)
+                write_atomic(path, content.getvalue())
     return [*(f"{name}.{suffix}" for name in parts), "about.json"]
 
 

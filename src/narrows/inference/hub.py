@@ -10,7 +10,6 @@ of them.
 import contextlib
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +18,7 @@ from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidat
 
 from narrows._util.checks import path_argument
 from narrows._util.errors import NarrowsError
+from narrows._util.files import write_atomic
 from narrows._util.text import markdown_code, printable
 from narrows._version import __version__
 from narrows.inference.trained import open_trained
@@ -116,9 +116,9 @@ class Pretrained(ModelHubMixin, library_name="narrows", tags=["vae", "narrows"])
             raise NarrowsError(f"{figure} is a symlink to {figure.resolve()}, which would be copied; remove the link")
         for name in (MODEL, RESULT, FIGURE):
             if (self.folder / name).exists() and self.folder.resolve() != save_directory.resolve():
-                shutil.copy(self.folder / name, save_directory / name)
+                write_atomic(save_directory / name, (self.folder / name).read_bytes())
         content = {"library": f"narrows {__version__}", **self.about}
-        (save_directory / "config.json").write_text(json.dumps(content, indent=2) + "\n")
+        write_atomic(save_directory / "config.json", json.dumps(content, indent=2) + "\n")
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, **settings: Any) -> Self:

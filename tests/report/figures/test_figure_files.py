@@ -1,5 +1,8 @@
-"""The figure shows the rows: four curves with their data, tau as a line, axes with names."""
+"""The figure shows the rows: four curves with their data, tau as a line, axes with names; no half file is left."""
 
+import pytest
+
+from disks import full_disk
 from narrows.report.contents import read_run
 from narrows.report.figures.charts import run_charts
 from narrows.report.figures.figure_files import draw_charts, draw_curves
@@ -44,3 +47,14 @@ def test_both_files_are_written_and_small(tmp_path):
     assert draw_curves(folder) == folder.figure
     assert folder.figure.read_bytes().startswith(b"\x89PNG")
     assert "<svg" in folder.figure.with_suffix(".svg").read_text()
+
+
+def test_a_full_disk_leaves_the_old_figure_and_nothing_half(tmp_path):
+    folder = paper_run(tmp_path)
+    for row in rows():
+        folder.append_row(row)
+    draw_curves(folder)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with full_disk(), pytest.raises(OSError, match="too large"):
+        draw_curves(folder)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows._util.files import atomic_file
 from narrows.report.contents import read_run
 from narrows.report.figures.charts import front_chart, run_charts
 from narrows.report.figures.specification import Axis, Chart
@@ -102,7 +103,8 @@ def plain(axes: "Axes") -> None:
 
 
 def save(figure: "Figure", path: Path) -> Path:
-    """Write a figure as .png and as .svg; return the path of the former."""
-    figure.savefig(path, dpi=150)
-    figure.savefig(path.with_suffix(".svg"))
+    """Write a figure as .png and as .svg, each completely or not at all; return the path of the former."""
+    for one in (path, path.with_suffix(".svg")):
+        with atomic_file(one) as file:
+            figure.savefig(file, dpi=150, format=one.suffix[1:])
     return path
