@@ -1,10 +1,14 @@
 """The real command in its own process, and the settings of a run that takes a second."""
 
+import fcntl
 import inspect
 import os
+import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 from narrows.training.config import TrainConfig
@@ -59,6 +63,31 @@ def run(*arguments: object, cwd: Path | None = None, errors: str | None = None) 
     return subprocess.run(
         command(*arguments), capture_output=True, text=True, errors=errors, cwd=cwd, env=environment, timeout=HANGS
     )
+
+
+def in_a_terminal(*arguments: object, size: tuple[int, int] | None = None) -> tuple[int, str]:
+    """Run the command on a terminal of its own, with this many lines and columns if given.
+
+    Returns its exit code and what the terminal got.
+    """
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    if size is not None:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        environment = {name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(ours)
+    return process.wait(), seen.decode(errors="replace")
 
 
 def run_until(number: int, step: int, folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:

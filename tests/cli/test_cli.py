@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import os
-import pty
 import subprocess
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from commands import SMALL, command, run, small
+from commands import SMALL, command, in_a_terminal, run, small
 from narrows._version import __version__
 from narrows.cli import main
 from narrows.model.storage import load_model
@@ -139,25 +137,6 @@ def test_help_does_not_load_torch():
     code = "import sys; from narrows.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
     done = subprocess.run([command()[0], "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def in_a_terminal(*arguments: object) -> tuple[int, str]:
-    """Run the command on a terminal of its own; return its exit code and what the terminal got."""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
-    process = subprocess.Popen(command(*arguments), stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    seen = b""
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:
-            break
-        if not piece:
-            break
-        seen += piece
-    os.close(ours)
-    return process.wait(), seen.decode(errors="replace")
 
 
 def test_a_terminal_gets_a_live_display(images, tmp_path):

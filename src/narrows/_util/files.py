@@ -138,7 +138,7 @@ def read_json(path: Path, what: str = "") -> Any:
     try:
         return parse_json(path.read_text())
     except OSError as error:
-        raise NarrowsError(f"cannot read {named}: {error.strerror}") from error
+        raise cannot_read(path, error, what) from error
     except ValueError as error:
         raise NarrowsError(f"{named} is damaged: it is not valid JSON ({error})") from error
 
@@ -153,6 +153,12 @@ def parse_json(text: str | bytes) -> Any:
 
 def _raise_not_a_number(name: str) -> float:
     raise ValueError(f"{name} is not a number")
+
+
+def cannot_read(path: Path, error: OSError, what: str = "") -> NarrowsError:
+    """Return the error about a file that may be in order, but cannot be read."""
+    named = f"{what} {path}".lstrip()
+    return NarrowsError(f"cannot read {named}: {error.strerror}; check its permissions and its disk")
 
 
 def check_regular(path: Path | str) -> None:

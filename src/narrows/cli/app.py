@@ -4,6 +4,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from narrows._util.console import BoundedConsole
 from narrows._version import __version__
 
 HELP = """How many latent dimensions does my data need?
@@ -35,4 +36,11 @@ TrustData = Annotated[
     ),
 ]
 
-app = App(name="narrows", help=HELP, version=__version__, help_format="plaintext", version_flags=["--version"])
+app = App(
+    name="narrows",
+    help=HELP,
+    version=__version__,
+    help_format="plaintext",
+    version_flags=["--version"],
+    console=BoundedConsole(),
+)

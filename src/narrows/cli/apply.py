@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.printing import say
 from narrows._util.progress import Progress
 from narrows.cli.app import TrustData, app
 
@@ -28,7 +29,7 @@ def encode(run: Run, data: Source = None, /, *, out: Out, trust_data: TrustData 
     with _opened(run, out, trust_data) as (model, progress):
         read = trained.open_data(model, data, progress)
         shape = stream.write(out, stream.encode(model, read, progress))
-    print(f"{shape[0]:,} codes of {shape[1]} numbers: {out}")
+    say(f"{shape[0]:,} codes of {shape[1]} numbers: {out}")
 
 
 @app.command
@@ -44,7 +45,7 @@ def decode(run: Run, codes: Path, /, *, out: Out) -> None:
 
     with _opened(run, out) as (model, progress):
         shape = stream.write(out, stream.decode(model, stream.read_codes(codes), progress))
-    print(f"{shape[0]:,} examples of {'x'.join(map(str, shape[1:]))}: {out}")
+    say(f"{shape[0]:,} examples of {'x'.join(map(str, shape[1:]))}: {out}")
 
 
 @app.command
@@ -59,8 +60,8 @@ def reconstruct(run: Run, data: Source = None, /, *, out: Out, trust_data: Trust
         shape = stream.write(out, stream.reconstruct(model, read, errors, progress))
     unit = ", in each column's standard deviation or range" if "units" in model.about else ""
     promise = "" if model.tau is None else f" (tau {model.tau:g})"
-    print(f"{shape[0]:,} reconstructions: {out}")
-    print(f"mean {model.error_name} error per input, decoding the mean{unit}: {errors.mean:.4g}{promise}")
+    say(f"{shape[0]:,} reconstructions: {out}")
+    say(f"mean {model.error_name} error per input, decoding the mean{unit}: {errors.mean:.4g}{promise}")
 
 
 @app.command
@@ -99,7 +100,7 @@ def sample(
         fitted = sampling.make_sampler(model, sampler, components, seed, progress)
         examples = sampling.draw_examples(model.model, fitted, count, seed, progress)
         shape = stream.write(out, map(layout, examples))
-    print(f"{shape[0]:,} samples of {'x'.join(map(str, shape[1:]))}: {out}")
+    say(f"{shape[0]:,} samples of {'x'.join(map(str, shape[1:]))}: {out}")
 
 
 @app.command
@@ -115,7 +116,7 @@ def export(run: Run, /, *, to: Literal["onnx", "torch", "safetensors"], out: Out
     from narrows.inference.export import export
     from narrows.inference.trained import open_trained
 
-    print(*export(open_trained(run), to, out), sep="\n")
+    say("\n".join(map(str, export(open_trained(run), to, out))))
 
 
 @contextmanager

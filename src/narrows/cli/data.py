@@ -4,6 +4,7 @@ from typing import Literal
 
 from cyclopts import App
 
+from narrows._util.printing import say
 from narrows.cli.app import app
 
 data_app = App(name="data", help="The named sets: list them, fetch one, print where they are kept.")
@@ -16,7 +17,7 @@ def list_sets() -> None:
     from narrows.data import SETS
     from narrows.report.sets import describe
 
-    print("\n\n".join(describe(named) for named in SETS.values()))
+    say("\n\n".join(describe(named) for named in SETS.values()))
 
 
 @data_app.command
@@ -37,7 +38,7 @@ def get(name: str, /, *, source: Literal["drawn", "official"] = "official") -> N
 
     with show_loading() as loading:
         data = open_set(find_set(name), source, loading)
-    print(f"{data.name}: {len(data.examples):,} examples; {data.note}")
+    say(f"{data.name}: {len(data.examples):,} examples; {data.note}")
 
 
 @data_app.command
@@ -51,4 +52,4 @@ def path(name: str | None = None, /) -> None:
     """
     from narrows.data import cache_folder, find_set
 
-    print(find_set(name).folder if name else cache_folder())
+    say(find_set(name).folder if name else cache_folder())

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from narrows._util.printing import say
 from narrows.cli.app import TrustData, app
 
 
@@ -41,4 +42,4 @@ def evaluate(
     with show_loading() as progress:
         evaluation = evaluate(run, against, samples, seed, components, progress=progress, trust_data=trust_data)
     path = evaluation.write(run)
-    print(f"{evaluation_table(evaluation)}\n\n{path}")
+    say(f"{evaluation_table(evaluation)}\n\n{path}")

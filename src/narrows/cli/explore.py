@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.printing import say
 from narrows.cli.app import TrustData, app
+from narrows.cli.output import flush_output
 
 LARGEST_PORT = 65_535
 
@@ -36,7 +38,8 @@ def explore(run: Path, /, *, port: int = 0, trust_data: TrustData = False) -> No
             explorer = open_explorer(run, progress, trust_data)
             server.explore(explorer)
         with StopRequest() as stop:
-            print(f"explore {explorer.name}: {server.address}\nCtrl-C ends it", flush=True)
+            say(f"explore {explorer.name}: {server.address}\nCtrl-C ends it")
+            flush_output()
             while not stop.signal:
                 server.handle_request()
-    print("ended")
+    say("ended")

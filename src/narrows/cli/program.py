@@ -1,7 +1,8 @@
 """The program: run one command and return its exit code."""
 
+import contextlib
+import errno
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -13,11 +14,18 @@ from cyclopts.config import Dict
 
 from narrows._util.allocator import keep_memory
 from narrows._util.errors import NarrowsError, as_option
+from narrows._util.printing import print_error, say
 from narrows.cli import apply, data, evaluate, explore, report, reproduce, train, watch  # noqa: F401
 from narrows.cli.app import app
+from narrows.cli.output import OutputError, flush_output, open_streams, unwritten
 from narrows.runs.folder import read_settings, way_on
 from narrows.training.config import PROMISES, config_from_dict
 from narrows.training.signals import Interrupted, ended_by
+
+BAD_PATH = (
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG, errno.EROFS
+)  # fmt: skip
+"""What is wrong with a path that cannot be used, in contrast to a disk that fails or is full."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,35 +36,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
+        open_streams()
         keep_memory()
     try:
-        code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
-        return code if isinstance(code, int) else 0
-    except (CycloptsError, NarrowsError) as error:
-        text = error.spelled(as_option) if isinstance(error, NarrowsError) else str(error)
-        print(f"narrows: error: {' '.join(text.split())}", file=sys.stderr)
-        if arguments is None and "pyarrow" in sys.modules:
-            sys.stderr.flush()  # a thread of pyarrow may still be reading ahead and would abort a normal exit
-            os._exit(2)
-        return 2
-    except KeyboardInterrupt as error:
-        number = ended_by(error)
-        print(f"narrows: stopped by {signal.Signals(number).name}", file=sys.stderr)
-        return 128 + number
-    except BrokenPipeError:  # nobody reads our output any more; the results are in their files
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-        return 0
-    except Interrupted as stopped:
-        print(f"{stopped}; {way_on(stopped.folder)}")
-        return 128 + stopped.number
-    except OSError as error:
-        print(f"narrows: error: {error}", file=sys.stderr)
-        return 1
+        code = _run(tokens)
+        if code == 2 and arguments is None and "pyarrow" in sys.modules:
+            os._exit(code)  # a thread of pyarrow may still be reading ahead and would abort a normal exit
+        return code
     finally:
         if arguments is None and "torch" in sys.modules:
             from narrows._util.processes import leave_group
 
             leave_group()
+
+
+def _run(tokens: list[str]) -> int:
+    """Run one command and return its exit code; everything that a user can meet is answered by one line."""
+    try:
+        if any("\0" in token for token in tokens):
+            raise NarrowsError("a word of the command line has a NUL character in it; leave it out")
+        code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        flush_output()
+        return code if isinstance(code, int) else 0
+    except NarrowsError as error:
+        print_error(error.spelled(as_option))
+        return 2
+    except CycloptsError as error:
+        print_error(str(error))
+        return 2
+    except KeyboardInterrupt as error:
+        number = ended_by(error)
+        with contextlib.suppress(OSError):
+            print(f"narrows: stopped by {signal.Signals(number).name}", file=sys.stderr)
+        return 128 + number
+    except Interrupted as stopped:
+        with contextlib.suppress(OSError):
+            say(f"{stopped}; {way_on(stopped.folder)}")
+            flush_output()
+        return 128 + stopped.number
+    except OutputError as error:
+        return unwritten(error)
+    except OSError as error:
+        if error.errno in BAD_PATH and error.filename is not None:
+            print_error(f"{os.fsdecode(error.filename)}: {error.strerror}; check the path and its permissions")
+            return 2
+        print_error(str(error))
+        return 1
 
 
 def _complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
@@ -73,8 +98,16 @@ def _complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection
     for argument in arguments:
         if int in (argument.hint, *get_args(argument.hint)):
             for token in argument.tokens:
-                if re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", token.value):
+                if _is_fraction(token.value):
                     raise NarrowsError(f"{argument.name} must be a whole number; it is {token.value}")
+
+
+def _is_fraction(text: str) -> bool:
+    """Return whether a text is a number, but not a whole one; inf and nan are not whole either."""
+    try:
+        return not float(text).is_integer()
+    except ValueError:
+        return False
 
 
 app.config = (_complete,)

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from narrows._util.errors import NarrowsError
+from narrows._util.errors import NarrowsError, setting
+from narrows._util.printing import say
 from narrows.cli.app import TrustData, app
 from narrows.runs.folder import RunFolder
 from narrows.runs.front import FrontFolder
@@ -49,8 +50,11 @@ def report(
         else:
             written = write_report(RunFolder(runs[0]), out=out, trust_data=trust_data)
     except OSError as error:
-        raise NarrowsError(f"cannot write the report: {error.strerror}: {error.filename}") from error
-    print(f"report: {written}")
+        where = error.filename or out  # a full disk names no file
+        raise NarrowsError(
+            f"cannot write the report {where}: {error.strerror}; choose another {setting('out')}"
+        ) from error
+    say(f"report: {written}")
 
 
 def _folders(run: Path) -> list[RunFolder]:

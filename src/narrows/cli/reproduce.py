@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.printing import say, shown_lines
 from narrows.cli.app import app
 from narrows.paper.plan import Name, Options
 
@@ -64,13 +65,13 @@ def reproduce(
     except Interrupted as stopped:
         where = f"--out {shlex.quote(str(folder.path))}{f' --jobs {jobs}' if jobs > 1 else ''} --resume"
         name = signal.Signals(stopped.number).name
-        print(f"stopped by {name}; continue with: {shlex.join(command(experiment, options))} {where}")
+        say(f"stopped by {name}; continue with: {shlex.join(command(experiment, options))} {where}")
         return 128 + stopped.number
     page = write_page(folder, options, rows)
     for row in rows:
         if row.status != "done":
-            print(f"{row.set}, n = {row.n}, {row.recipe}: {row.status}: {row.reason}", file=sys.stderr)
-    print(f"{sum(row.status == 'done' for row in rows)} of {len(rows)} rows done")
-    print(f"table: {folder.table}")
-    print(f"page:  {page}")
+            print(shown_lines(f"{row.set}, n = {row.n}, {row.recipe}: {row.status}: {row.reason}"), file=sys.stderr)
+    say(f"{sum(row.status == 'done' for row in rows)} of {len(rows)} rows done")
+    say(f"table: {folder.table}")
+    say(f"page:  {page}")
     return 0 if any(folder.read_rows(job.key) for job in planned) else 1

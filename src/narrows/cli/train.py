@@ -1,6 +1,6 @@
 """train, front, resume, show."""
 
-import sys
+import errno
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.printing import print_line, say, warn
 from narrows.cli.app import app
+from narrows.cli.output import OutputError, flush_output
 from narrows.runs.folder import RunFolder
 from narrows.runs.front import FrontFolder
 from narrows.training.config import TrainConfig
@@ -123,7 +125,7 @@ def resume(run: Path, /, *, steps: int | None = None, live: bool = False) -> Non
     else:
         outcome = resume(run, steps, listener=make_display(live))
     for line in outcome.warnings:
-        print(f"narrows: warning: {line}; the one before it was used", file=sys.stderr)
+        warn(f"{line}; the one before it was used")
     _show(outcome)
 
 
@@ -144,7 +146,7 @@ def show(run: Path, /, *, json: bool = False) -> None:
     front_folder = FrontFolder(run)
     if front_folder.about.exists():
         answers = ", ".join(result.to_json().rstrip() for result in front_folder.read_results())
-        print(f"[{answers}]" if json else text.front_table(front_folder))
+        say(f"[{answers}]" if json else text.front_table(front_folder))
         return
     folder = RunFolder(run)
     folder.read_config()  # raises if there is no run
@@ -152,9 +154,9 @@ def show(run: Path, /, *, json: bool = False) -> None:
     if result is None and json:
         raise NarrowsError(f"{run} has no result yet; continue it with `narrows resume {run}`")
     if result is None:
-        print(text.progress(read_run(folder)))
+        say(text.progress(read_run(folder)))
     else:
-        print(result.to_json().rstrip() if json else text.full_answer(result, folder))
+        say(result.to_json().rstrip() if json else text.full_answer(result, folder))
 
 
 def _with_data(settings: TrainConfig, data: str | None) -> TrainConfig:
@@ -181,23 +183,27 @@ def _show(outcome: "Outcome | FrontOutcome") -> None:
     with StopRequest():  # the results are written; a Ctrl-C now would only cut the answer off
         if isinstance(outcome, Outcome):
             run = outcome.folder
-            print(f"\n{full_answer(outcome.result, run)}\nmodel:  {run.model}")
+            print_line(f"\n{full_answer(outcome.result, run)}\nmodel:  {run.model}")
             _make("figure", partial(draw_curves, run))
             _make("report", partial(write_report, run, outcome.data))
         else:
             front, results, data = outcome.folder, outcome.results, outcome.data
             runs = [front.level(result.tau or 0.0) for result in results]
-            print(f"\n{front_table(front)}\ntable:  {front.table}")
+            print_line(f"\n{front_table(front)}\ntable:  {front.table}")
             _make("figure", *(partial(draw_curves, run) for run in runs), partial(draw_front, front, results))
             _make("report", *(partial(write_report, run, data) for run in runs), partial(write_front, front, data))
         drop_live(outcome.folder.report)
+        try:
+            flush_output()
+        except OutputError as error:
+            if error.errno != errno.EPIPE:  # who closed a pipe does not want to read on
+                warn(f"the answer could not be printed ({error.strerror}); the results are safe")
 
 
 def _make(what: str, *calls: Callable[[], Path | None]) -> None:
     """Write figures or reports and print the path of the last; if one fails, print a warning: the results are safe."""
     try:
         *_, path = (call() for call in calls)
-        print(f"{what}: {path}")
+        print_line(f"{what}: {path}")
     except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        print(f"narrows: warning: the {what} could not be written ({reason}); the results are safe", file=sys.stderr)
+        warn(f"the {what} could not be written ({type(error).__name__}: {error}); the results are safe")

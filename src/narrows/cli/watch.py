@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.printing import say
 from narrows.cli.app import app
 from narrows.cli.train import show
 
@@ -32,5 +33,5 @@ def watch(run: Path, /, *, every: float = 1.0, silence: float = 30.0) -> None:
         if not 0.01 <= value <= 1e6:
             raise NarrowsError(f"{setting(name)} must be a number of seconds from 0.01 to 1,000,000; it is {value:g}")
     watch(run, every, silence)
-    print()
+    say("")
     show(run)

@@ -32,6 +32,7 @@ from narrows._util.checks import path_argument
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.files import (
     append_line,
+    cannot_read,
     check_regular,
     is_leftover,
     read_json,
@@ -128,7 +129,7 @@ class RunFolder:
         try:
             return Result.from_json(self.result.read_text())
         except OSError as error:
-            raise NarrowsError(f"cannot read {self.result}: {error.strerror}") from error
+            raise cannot_read(self.result, error) from error
         except ValueError as error:
             again = f"delete it, and `narrows resume {self.path}` writes it again"
             remedy = again if self.checkpoints.is_dir() else "copy it again from its source, or delete it"
@@ -190,7 +191,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         try:
             content: Any = tomllib.loads(path.read_text())
         except OSError as error:
-            raise NarrowsError(f"cannot read the config file {path}: {error.strerror}") from error
+            raise cannot_read(path, error, "the config file") from error
         except (ValueError, RecursionError) as error:
             why = "it is nested too deeply" if isinstance(error, RecursionError) else error
             raise NarrowsError(f"the config file {path} is damaged: it is not valid TOML ({why})") from error
@@ -209,7 +210,7 @@ def _read(path: Path, parse: Callable[[str], Row], needed_by: str) -> list[Row]:
         where = f"near line {len(rows) + 2} ({printable(error)})"
         raise NarrowsError(f"{path} is damaged {where}; delete it: only the {needed_by} need it") from None
     except OSError as error:
-        raise NarrowsError(f"cannot read {path}: {error.strerror}") from error
+        raise cannot_read(path, error) from error
     return rows
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 PROMISES = ("tau", "tau_per_value", "explained", "as_good_as")
 """The ways to say which error is accepted; a run has one."""
 COUNTS = ("as_good_as", "n", "steps", "batch", "width", "threads", "log_every", "eval_every", "checkpoint_every")
+MOST_THREADS = 1_024
+"""Threads of torch; with many more, the library that starts them ends the process."""
 SMALLEST, LARGEST = 1e-30, 1e30
 """Limits of tau: what single precision can work with."""
 MOST = 10**15
@@ -120,6 +122,7 @@ class TrainConfig:
         for name in COUNTS:
             _check(values, name, "at least 1", lambda value: value == "auto" or value >= 1)
             _check(values, name, f"at most {MOST:,}", lambda value: value == "auto" or value <= MOST)
+        _check(values, "threads", f"at most {MOST_THREADS:,}", lambda value: value <= MOST_THREADS)
         for name in ("seed", "split_seed"):
             _check(values, name, "between 0 and 2^63", lambda value: 0 <= value < 2**63)
         _check_combination(values)

@@ -10,13 +10,13 @@ import contextlib
 import importlib.util
 import math
 import os
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.printing import warn
 from narrows.runs.records import MetricRow
 
 
@@ -103,4 +103,4 @@ class Trackers:
         except Exception as error:
             self.running.pop(name, None)
             reason = " ".join(str(error).split())
-            print(f"narrows: warning: the tracker {name} failed and is dropped: {reason:.300}", file=sys.stderr)
+            warn(f"the tracker {name} failed and is dropped: {reason:.300}")

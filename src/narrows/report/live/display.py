@@ -16,6 +16,8 @@ from rich.console import Console, Group
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from narrows._util.console import make_console
+from narrows._util.printing import print_line, shown_lines, warn
 from narrows._util.progress import Progress as Show
 from narrows._util.text import printable
 from narrows.report import text
@@ -60,7 +62,8 @@ class Messages(Listener):
         if self.console is None:
             print_line(line)
         else:
-            self.console.print(line, style=style)
+            with contextlib.suppress(OSError):  # a terminal that is gone
+                self.console.print(shown_lines(line), style=style)
 
 
 class Lines(View):
@@ -150,8 +153,7 @@ class Following(Listener):
         except Exception as error:
             self.failed = True
             self.view.close()
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            print(f"narrows: warning: training goes on without the {self.view.name} ({reason})", file=sys.stderr)
+            warn(f"training goes on without the {self.view.name} ({type(error).__name__}: {error})")
 
 
 class Budget:
@@ -205,9 +207,8 @@ class LoadingBars(Listener):
         """Move the bar of `what`."""
         what = printable(what)
         if self.bar is None:
-            self.bar = Progress(
-                TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TaskProgressColumn()
-            )
+            what_column = TextColumn("{task.description}", markup=False)
+            self.bar = Progress(what_column, BarColumn(bar_width=24), TaskProgressColumn(), console=make_console())
             self.bar.start()
         if what not in self.tasks:
             self.tasks[what] = self.bar.add_task(what, total=None)
@@ -218,12 +219,6 @@ class LoadingBars(Listener):
         if self.bar is not None:
             self.bar.stop()
         self.bar, self.tasks = None, {}
-
-
-def print_line(line: str) -> None:
-    """Print a line; if nobody reads it (a closed pipe, a full disk), training goes on in silence."""
-    with contextlib.suppress(OSError):
-        print(line, flush=True)
 
 
 def is_first_process() -> bool:
@@ -245,7 +240,7 @@ def make_display(live: bool = False) -> Listener:
 
 def terminal_display(live: bool = False) -> Listener:
     """Return what shows a training on a terminal."""
-    console = Console(highlight=False, markup=False)
+    console = make_console()
     view = Screen(console) if live else Bar(console)
     return Listeners(LoadingBars(), Messages(console), *_views(view, CURVE_SECONDS if live else BAR_SECONDS, live))
 

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 from narrows._util.files import write_atomic
+from narrows._util.printing import print_line
 from narrows.report import run_page, text
 from narrows.report.contents import RunContents
 from narrows.report.html import Block, Facts, Page, Section, Table, Text
-from narrows.report.live.display import print_line
 from narrows.report.live.follow import Snapshot, View, pace
 from narrows.report.settings import settings
 from narrows.runs.folder import RunFolder

@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from narrows._util.text import printable
 from narrows.report import text
 from narrows.report.figures.charts import run_charts
 from narrows.report.figures.terminal import draw_charts, spelt
@@ -66,12 +67,12 @@ def draw(snapshot: Snapshot, width: int, height: int, braille: bool = True) -> T
     drawn = [
         Text(part, style=style)
         for line, style in lines
-        for part in wrap(spelt(line, braille), width, break_on_hyphens=False)
+        for part in wrap(spelt(printable(line, None), braille), width, break_on_hyphens=False)
     ]
     if run is not None and run.rows:
         room = height - 1 - len(drawn) - len(below)  # one line is the cursor's
         drawn += draw_charts(run_charts(run), width, room, braille)
-    drawn += [Text(spelt(line, braille)) for line in below]
+    drawn += [Text(spelt(printable(line, None), braille)) for line in below]
     for line in drawn:
         line.truncate(width)
     return Text("\n", no_wrap=True, overflow="crop").join(drawn)

@@ -9,9 +9,9 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from rich.console import Console
-
-from narrows.report.live.display import PLAIN_SECONDS, Budget, Lines, print_line
+from narrows._util.console import make_console
+from narrows._util.printing import print_line
+from narrows.report.live.display import PLAIN_SECONDS, Budget, Lines
 from narrows.report.live.follow import Follower, Snapshot
 from narrows.report.live.screen import Screen, no_news
 
@@ -47,7 +47,7 @@ def watch(path: Path, every: float, silence: float) -> None:
         silence: Seconds without news after which to say so.
     """
     follower = Follower(path, silence)
-    console = Console(highlight=False, markup=False)
+    console = make_console()
     on_terminal = sys.stdout.isatty() and not console.is_dumb_terminal
     with closing(Screen(console) if on_terminal else WatchedLines()) as view:
         view.show(snapshot := follower.look())

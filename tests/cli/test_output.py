@@ -1,0 +1,145 @@
+"""Standard output and standard error as a shell may leave them: closed, full, without Unicode, one column wide."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from commands import HANGS, SMALL, command, in_a_terminal
+from narrows.cli import main
+from narrows.runs.folder import RunFolder
+
+COMMANDS = (
+    "train", "front", "resume", "show", "watch", "report", "encode", "decode", "reconstruct", "sample", "evaluate",
+    "export", "explore", "data", "reproduce",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(images, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("output") / "run"
+    assert main(["train", str(images), "--tau", "30", "--steps", "40", "--out", str(folder), *SMALL]) == 0
+    return folder
+
+
+def shell(line: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of bash in which `"$@"` is the command."""
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line, "bash", *command(*arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "200", **environment},
+        timeout=HANGS,
+    )
+
+
+def test_without_arguments_the_help_is_shown(capsys):
+    assert main([]) == 0
+    assert "How many latent dimensions does my data need?" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_closed_pipe_ends_a_command_as_it_ends_others(trained, unbuffered):
+    for arguments in (["--help"], ["train", "--help"], ["--version"], ["data", "list"], ["show", trained]):
+        done = shell('"$@" | true', *arguments, PYTHONUNBUFFERED=unbuffered)
+        assert (done.returncode, done.stderr) == (128 + 13, ""), arguments
+
+
+def test_the_first_line_can_be_taken(trained):
+    done = shell('"$@" | head -1', "show", trained)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"), [(">&-", "Bad file descriptor"), ("> /dev/full", "No space left on device")]
+)
+def test_output_that_cannot_be_written_is_one_line(trained, where, reason):
+    for arguments in (["--help"], ["data", "list"], ["show", trained]):
+        done = shell(f'"$@" {where}', *arguments)
+        assert done.returncode == 1
+        assert done.stderr == f"narrows: error: cannot write to standard output: {reason}\n"
+
+
+@pytest.mark.parametrize("where", ["2>&-", "2> /dev/full", "<&- >&- 2>&-"])
+def test_an_error_that_cannot_be_written_leaves_its_exit_code(where, tmp_path):
+    assert shell(f'"$@" {where}', "show", tmp_path / "none").returncode == 2
+
+
+@pytest.mark.parametrize("where", [">&-", "> /dev/full", "| true", ">&- 2>&- <&-"])
+def test_training_goes_on_and_everything_is_written(images, tmp_path, where):
+    out = tmp_path / "r"
+    done = shell(f'"$@" {where}', "train", images, "--tau", 30, "--steps", 20, "--out", out, *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert ("the results are safe" in done.stderr) == (where in (">&-", "> /dev/full"))
+    assert RunFolder(out).read_result() is not None
+    assert {"report.html", "curves.png"} <= {path.name for path in out.iterdir()}
+
+
+def test_a_full_disk_under_a_report_is_named(trained, capsys):
+    from disks import full_disk
+
+    with full_disk():
+        assert main(["report", str(trained)]) == 2
+    error = capsys.readouterr().err
+    assert f"cannot write the report {trained / 'report.html'}: File too large" in error
+    assert "None" not in error
+
+
+def test_a_terminal_without_unicode_gets_escapes(trained, tmp_path):
+    for arguments in (["show", trained], ["evaluate", trained, "--samples", 50], ["report", trained], ["data", "list"]):
+        done = shell('"$@"', *arguments, PYTHONIOENCODING="ascii")
+        assert (done.returncode, done.stderr) == (0, ""), arguments
+    for name in COMMANDS:
+        done = shell('"$@"', name, "--help", PYTHONIOENCODING="ascii")
+        assert (done.returncode, done.stderr) == (0, ""), name
+    done = shell('"$@"', "show", tmp_path / "τ⠿", PYTHONIOENCODING="ascii")
+    assert done.stderr.startswith("narrows: error: ")
+    assert "\\u03c4\\u283f is not a run folder" in done.stderr
+
+
+def test_training_in_a_terminal_without_unicode(images, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    out = tmp_path / "é"
+    code, text = in_a_terminal("train", images, "--tau", 30, "--steps", 30, "--live", "--out", out, *SMALL)
+    assert code == 0, text
+    assert "Traceback" not in text
+    assert "warning" not in text
+
+
+@pytest.mark.parametrize("size", [(1, 1), (0, 0), (2, 3)])
+def test_a_tiny_terminal_is_served(images, tmp_path, size):
+    """Help in one column took forever and all memory."""
+    for name in ("train", "reproduce", "data"):
+        code, text = in_a_terminal(name, "--help", size=size)
+        assert code == 0
+        assert "Usage: " in text
+    for way in ([], ["--live"]):
+        out = tmp_path / f"r{len(way)}"
+        code, text = in_a_terminal("train", images, "--tau", 30, "--steps", 30, "--out", out, *way, *SMALL, size=size)
+        assert code == 0, text
+        assert "warning" not in text
+    code, text = in_a_terminal("watch", out, size=size)
+    assert code == 0, text
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "2", "5", "99999999"])
+def test_every_help_has_a_sensible_width_whatever_columns_says(columns):
+    for name in COMMANDS:
+        done = shell('"$@"', name, "--help", COLUMNS=columns)
+        assert done.returncode == 0
+        assert 20 <= max(map(len, done.stdout.splitlines())) <= 500
+
+
+def test_escape_sequences_in_names_are_shown_and_not_obeyed(trained, tmp_path, capsys):
+    hostile = tmp_path / "a\x1b[31mb\x07\u202ec"
+    assert main(["show", str(hostile)]) == 2
+    assert main(["train", "--config", str(hostile)]) == 2
+    assert main(["report", str(trained), "-o", str(hostile.with_suffix(".html"))]) == 0
+    assert main(["sample", str(trained), "-o", str(hostile.with_suffix(".npy"))]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("\\x1b[31mb\\x07\\u202ec") == 2
+    assert captured.out.count("\\x1b[31mb\\x07\\u202ec") == 2
+    assert not set("\x1b\x07\u202e") & set(captured.out + captured.err)
