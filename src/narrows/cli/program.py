@@ -18,6 +18,7 @@ from narrows._util.printing import print_error, say
 from narrows.cli import apply, data, evaluate, explore, report, reproduce, train, watch  # noqa: F401
 from narrows.cli.app import app
 from narrows.cli.output import OutputError, flush_output, open_streams, unwritten
+from narrows.cli.words import check_word, in_our_words
 from narrows.runs.folder import read_settings, way_on
 from narrows.training.config import PROMISES, config_from_dict
 from narrows.training.signals import Interrupted, ended_by
@@ -62,7 +63,7 @@ def _run(tokens: list[str]) -> int:
         print_error(error.spelled(as_option))
         return 2
     except CycloptsError as error:
-        print_error(str(error))
+        print_error(in_our_words(error))
         return 2
     except KeyboardInterrupt as error:
         number = ended_by(error)
@@ -85,7 +86,10 @@ def _run(tokens: list[str]) -> int:
 
 
 def _complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Complete and check what was typed, before cyclopts converts it; cyclopts would round 2.5 to a whole number."""
+    """Complete and check what was typed, before cyclopts converts it."""
+    for argument in arguments:
+        for token in (token for token in argument.tokens if token.source == "cli"):
+            check_word(argument.name, token.value, get_args(argument.hint) or (argument.hint,))
     typed = {argument.name[2:].replace("-", "_"): argument.tokens for argument in arguments if argument.tokens}
     if "config" in typed:
         path = Path(typed["config"][0].value)
@@ -95,19 +99,6 @@ def _complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection
         if commands[0] == "front" or typed.keys() & set(PROMISES):
             settings = {name: value for name, value in settings.items() if name not in PROMISES}
         Dict({commands[0]: settings}, source=str(path))(app, commands, arguments)
-    for argument in arguments:
-        if int in (argument.hint, *get_args(argument.hint)):
-            for token in argument.tokens:
-                if _is_fraction(token.value):
-                    raise NarrowsError(f"{argument.name} must be a whole number; it is {token.value}")
-
-
-def _is_fraction(text: str) -> bool:
-    """Return whether a text is a number, but not a whole one; inf and nan are not whole either."""
-    try:
-        return not float(text).is_integer()
-    except ValueError:
-        return False
 
 
 app.config = (_complete,)

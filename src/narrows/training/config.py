@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from narrows._util.errors import NarrowsError, did_you_mean, setting
-from narrows._util.text import brief, printable
+from narrows._util.text import brief
 from narrows.recipes.registry import RECIPES, Effort, RecipeName
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class TrainConfig:
 def _check(values: dict[str, Any], name: str, rule: str, holds: Callable[[Any], bool]) -> None:
     value = values[name]
     if value is not None and not holds(value):
-        shown = f"{value:g}" if isinstance(value, float) else printable(value, 80)
+        shown = f"{value:g}" if isinstance(value, float) else brief(value)
         raise NarrowsError(f"{setting(name)} must be {rule}; it is {shown}")
 
 
