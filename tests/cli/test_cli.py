@@ -218,7 +218,7 @@ BAD_INPUT = {
     "data twice": (lambda t: ["mnist", "--data", "cars3d"], "the data are named twice, as mnist and as cars3d"),
     "effort": (lambda t: ["--effort", "heroic"], 'Invalid value "heroic" for --effort'),
     "n zero": (lambda t: ["--n", "0"], "--n must be at least 1; it is 0"),
-    "half a dimension": (lambda t: ["--n", "2.5"], "--n must be a whole number; it is 2.5"),
+    "half a dimension": (lambda t: ["--n", "2.5"], "--n must be a whole number or auto; it is 2.5"),
     "half a seed": (lambda t: ["--seed=1.5"], "--seed must be a whole number; it is 1.5"),
     "steps zero": (lambda t: ["--steps", "0"], "--steps must be at least 1"),
     "batch zero": (lambda t: ["--batch", "0"], "--batch must be at least 1"),

@@ -220,7 +220,7 @@ def test_bad_input_gets_one_line_and_code_2(run_folder, tmp_path, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for words, message in (
-            ([tmp_path / "none"], "none is not a run folder: it has no readable config.json"),
+            ([tmp_path / "none"], "none is not a run folder: it does not exist; check the path"),
             ([unfinished], f"unfinished has no model yet; continue it with `narrows resume {unfinished}`"),
             ([run_folder, "--port", port], f"--port {port} is in use; choose another, or leave it out for a free one"),
             ([run_folder, "--port", 99999], "--port must be 0 (any free port) to 65535; it is 99999"),

@@ -1,5 +1,6 @@
 """encode, decode, reconstruct, sample, export: a trained model in use."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,6 +98,7 @@ def sample(
         raise NarrowsError(f"{setting('count')} must be at least 1; it is {count}")
     sampling.check_seed(seed)
     with _opened(run, out, trust_data) as (model, progress):
+        stream.check_room(out, 4 * count * math.prod(model.shape), "count", count)
         fitted = sampling.make_sampler(model, sampler, components, seed, progress)
         examples = sampling.draw_examples(model.model, fitted, count, seed, progress)
         shape = stream.write(out, map(layout, examples))

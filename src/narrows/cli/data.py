@@ -52,4 +52,4 @@ def path(name: str | None = None, /) -> None:
     """
     from narrows.data import cache_folder, find_set
 
-    say(find_set(name).folder if name else cache_folder())
+    say(cache_folder() if name is None else find_set(name).folder)

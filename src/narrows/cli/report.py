@@ -50,9 +50,8 @@ def report(
         else:
             written = write_report(RunFolder(runs[0]), out=out, trust_data=trust_data)
     except OSError as error:
-        where = error.filename or out  # a full disk names no file
         raise NarrowsError(
-            f"cannot write the report {where}: {error.strerror}; choose another {setting('out')}"
+            f"cannot write the report {out}: {error.strerror}; choose another {setting('out')}"
         ) from error
     say(f"report: {written}")
 

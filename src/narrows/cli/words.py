@@ -41,7 +41,8 @@ def check_word(name: str, word: str, kinds: Sequence[Any]) -> None:
         return
     rule = "a whole number" if number is int else "a number"
     hint = "; write decimals with a point" if number is float and _is_number(word.replace(",", "."), float) else ""
-    raise NarrowsError(f"{name} must be {' or '.join([rule, *choices])}; it is {brief(word)}{hint}")
+    shown = brief(word) if not _is_number(word, float) else brief(word)[1:-1]
+    raise NarrowsError(f"{name} must be {' or '.join([rule, *choices])}; it is {shown}{hint}")
 
 
 def in_our_words(error: CycloptsError) -> str:

@@ -42,7 +42,12 @@ from narrows.training.setup import fingerprint
 from narrows.training.trainer import TEST_SEED
 
 SAMPLES = 5_000
-VARYING = Rule("a whole number from 2 on, so that they vary", lambda value: type(value) is int and value >= 2)
+MOST_SAMPLES = 1_000_000
+"""New examples; more would change no digit that is shown."""
+VARYING = Rule(
+    f"a whole number from 2, so that they vary, to {MOST_SAMPLES:,}",
+    lambda value: type(value) is int and 2 <= value <= MOST_SAMPLES,
+)
 
 
 def evaluate(

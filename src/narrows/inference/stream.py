@@ -6,6 +6,7 @@ removal first. Images come out as (N, H, W) or (N, H, W, C), in the unit in whic
 """
 
 import itertools
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,10 +75,22 @@ def check_output(path: Path, *suffixes: str) -> None:
     """Raise if `path` cannot become a file with one of the suffixes."""
     if path.suffix not in suffixes:
         raise NarrowsError(f"{path}: the output is a {suffixes[0]} file; give it that suffix")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NarrowsError(f"{path}: {path.parent} is not a folder; choose another {setting('out')}")
     if not path.parent.is_dir():
         raise NarrowsError(f"{path}: the folder {path.parent} does not exist; create it first")
     if path.is_dir():
         raise NarrowsError(f"{path} is a folder; name a file")
+
+
+def check_room(path: Path, size: int, name: str, value: int) -> None:
+    """Raise if `size` bytes do not fit beside `path`, because the setting `name` asks for so many."""
+    free = shutil.disk_usage(path.parent).free
+    if size > free:
+        raise NarrowsError(
+            f"{setting(name, value)} needs {size / 1e9:,.1f} GB, but {path.parent} has {free / 1e9:,.1f} GB free; use "
+            f"a smaller {setting(name)}, or choose another {setting('out')}"
+        )
 
 
 def write(path: Path, parts: Iterator[np.ndarray]) -> tuple[int, ...]:

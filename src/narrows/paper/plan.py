@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.text import brief
 from narrows.training.config import TrainConfig
 
 Name = Literal["training", "front", "reconstructions", "table"]
 Status = Literal["done", "missing", "failed", "not yet"]
+MOST_SEEDS = 1_000
 COMPARED = ("paper", "fast")
 """The recipes that an experiment can run, in the order of the tables."""
 
@@ -38,6 +40,8 @@ class Options:
         for name in ("seeds", "width"):
             if getattr(self, name) < 1:
                 raise NarrowsError(f"{setting(name)} must be at least 1; it is {getattr(self, name)}")
+        if self.seeds > MOST_SEEDS:
+            raise NarrowsError(f"{setting('seeds')} must be at most {MOST_SEEDS:,}; it is {brief(self.seeds)}")
         if not set(self.recipe.split(",")) <= set(COMPARED):
             raise NarrowsError(f"{setting('recipe')} must be paper, fast or paper,fast; it is {self.recipe!r}")
         if self.one_run and experiment != "front":

@@ -111,7 +111,7 @@ class RunFolder:
                     f"{self.path} is not a run folder: it {what}; if a run was stopped there before it began, "
                     f"{way_on(self.path)}"
                 )
-            raise NarrowsError(f"{self.path} is not a run folder: it has no readable config.json")
+            raise NarrowsError(f"{self.path} is not a run folder: it has no config.json; check the path")
         return read_settings(self.config)
 
     def write_config(self, settings: dict[str, Any], new: bool = False) -> None:

@@ -234,7 +234,7 @@ def test_watch_a_front_to_its_end(images, tmp_path):
 
 def test_a_folder_without_a_run_gets_one_line(tmp_path, ended):
     for words, expected in (
-        (["watch", tmp_path / "missing"], "missing is not a run folder: it has no readable config.json"),
+        (["watch", tmp_path / "missing"], "missing is not a run folder: it does not exist; check the path"),
         (["watch", tmp_path], "is not a run folder"),
         (["watch", ended, "--every", 0], "--every must be a number of seconds from 0.01 to 1,000,000; it is 0"),
         (["watch", ended, "--silence", "nan"], "--silence must be a number of seconds"),
