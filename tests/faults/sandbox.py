@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from faults.target import Broken, Target, check_line
+from faults.target import Broken, Target, check_line, steady_clock
 from narrows import NarrowsError
 
 SECONDS = 10
@@ -89,7 +89,8 @@ class Sandbox:
             part = self.seeds / f".{target.name}"
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir()
-            target.make(part)
+            with steady_clock():
+                target.make(part)
             part.rename(folder)
         return [str(path.relative_to(folder)) for path in target.files(folder)]
 

@@ -2,10 +2,12 @@
 
 import contextlib
 import io
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 from faults.mutators import Mutator, mutate_bytes
 from narrows._util.errors import NarrowsError
@@ -38,6 +40,14 @@ class Target:
     def files(self, folder: Path) -> list[Path]:
         """Return the files that may be mutated, sorted."""
         return sorted(path for path in folder.glob(self.victims) if path.is_file())
+
+
+@contextlib.contextmanager
+def steady_clock() -> Iterator[None]:
+    """Let every look at the clock take a millisecond, so that files that state how long something took are the same."""
+    ticks = (count / 1_000 for count in itertools.count())
+    with mock.patch("time.perf_counter", side_effect=ticks):
+        yield
 
 
 def command(*arguments: object) -> None:
