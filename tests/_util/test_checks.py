@@ -3,7 +3,20 @@ import pytest
 import torch
 
 from narrows import NarrowsError
-from narrows._util.checks import COUNT, NUMBER, SHARE, TEXT, argument, check, list_of, one_of, optional
+from narrows._util.checks import (
+    COUNT,
+    NUMBER,
+    SHARE,
+    TEXT,
+    argument,
+    check,
+    list_of,
+    new_file,
+    one_of,
+    optional,
+    path_argument,
+    several,
+)
 
 
 @pytest.mark.parametrize("value", [3, np.int64(3), np.array(3), torch.tensor(3)])
@@ -31,3 +44,36 @@ def test_entries_are_checked_by_name():
         check({"names": ["a", "b"]}, rules, of="model.")
     with pytest.raises(NarrowsError, match=r"^names must be a list of 2, each a text; it is"):
         check({"kind": "mlp", "names": ["a"]}, rules)
+
+
+def test_none_is_allowed_only_where_it_is_said():
+    assert argument("n", None, COUNT, or_none=True) is None
+    with pytest.raises(NarrowsError, match=r"^n must be a whole number from 1 on, or None; it is 0$"):
+        argument("n", 0, COUNT, or_none=True)
+
+
+@pytest.mark.parametrize(
+    "value", [[1, 2], (1, 2), range(1, 3), np.array([1, 2]), torch.tensor([1, 2]), [np.int64(1), torch.tensor(2)]]
+)
+def test_several_values_may_come_in_any_kind_of_sequence(value):
+    found = several("kept", value, COUNT, "two counts", lengths=(2,))
+    assert found == [1, 2]
+    assert {type(one) for one in found} == {int}
+
+
+@pytest.mark.parametrize("value", [None, 1, "12", b"12", {1, 2}, {1: 2}, iter([1, 2]), [1], [1, 0], np.array([[1, 2]])])
+def test_what_is_not_several_values_is_named(value):
+    with pytest.raises(NarrowsError, match=r"^kept must be two counts; it is "):
+        several("kept", value, COUNT, "two counts", lengths=(2,))
+
+
+def test_a_path_may_be_text(tmp_path):
+    assert path_argument("out", str(tmp_path)) == path_argument("out", tmp_path) == tmp_path
+
+
+def test_a_new_file_needs_a_folder_and_must_not_be_one(tmp_path):
+    assert new_file("out", str(tmp_path / "x")) == tmp_path / "x"
+    with pytest.raises(NarrowsError, match=r"^out must be a file, and .* is a folder; add the name of a file$"):
+        new_file("out", tmp_path)
+    with pytest.raises(NarrowsError, match=r"^out: the folder .* does not exist; create it first$"):
+        new_file("out", tmp_path / "missing" / "x")

@@ -238,7 +238,14 @@ BAD_INPUT = {
     ),
     "seed": (lambda t: ["--seed", "-1"], "--seed must be between 0"),
     "tau too small": (lambda t: ["--tau", "1e-50"], "--tau must be a number above 0"),
-    "too large a model": (lambda t: [save(t / "x.npy", GOOD), "--n", "99999999999"], "does not fit into memory"),
+    "too many dimensions": (
+        lambda t: [save(t / "x.npy", GOOD), "--n", "99999999999"],
+        "--n must be a whole number from 0 to 1,000,000; it is 99999999999",
+    ),
+    "too large a model": (
+        lambda t: [save(t / "x.npy", GOOD), "--width", "1000000"],
+        "there is not enough memory for networks with --n 6 and --width 1000000 on examples of shape (6,); use",
+    ),
     "huge values": (lambda t: [save(t / "x.npy", GOOD * 1e30), "--values", "any"], "rescale them"),
     "a small spread far from 0": (
         lambda t: [save(t / "x.npy", GOOD.astype(np.float64) * 0.1 + 1e6), "--values", "any"],

@@ -10,8 +10,9 @@ pruning     removal of rows and columns from neighbouring layers
 """
 
 from narrows._util.checks import argument, instance_of
-from narrows._util.errors import NarrowsError
+from narrows._util.errors import NarrowsError, setting
 from narrows._util.memory import within_memory
+from narrows._util.text import brief
 from narrows.networks.base import Decoder, Encoder, NetworkConfig
 from narrows.networks.conv import LARGEST_SIDE, SMALLEST_SIDE, ConvDecoder, ConvEncoder, has_conv_plan
 from narrows.networks.mlp import MLPDecoder, MLPEncoder
@@ -36,7 +37,8 @@ def build(config: NetworkConfig) -> tuple[Encoder, Decoder, Scaling]:
     """
     if argument("network", config, CONFIG).n == 0:
         raise NarrowsError("n must be at least 1 to build networks; a model has 0 dimensions only after narrow([])")
-    with within_memory("networks of this size", "use a smaller width, fewer dimensions or smaller examples"):
+    sizes = f"{setting('n', config.n)} and {setting('width', config.width)}"
+    with within_memory(f"networks with {sizes} on examples of shape {brief(config.shape)}", "use smaller ones"):
         scaling = Scaling(config.output, config.shape)
         if config.kind == "conv":
             return ConvEncoder(config), ConvDecoder(config), scaling

@@ -281,7 +281,7 @@ def make_model(config: TrainConfig, data: Data, measured: Moments, build: Build 
     network = NetworkConfig(config.network, shape, config.n, config.width, output, direct)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        model = _built_in(network) if build is None else _around(build, network)
+        model = gated_vae(network) if build is None else _around(build, network)
     if output == "linear":
         spread = torch.tensor(measured.variance / measured.mean.numel()).sqrt().float()
         model.scaling.fit(measured.mean, spread)
@@ -290,16 +290,6 @@ def make_model(config: TrainConfig, data: Data, measured: Moments, build: Build 
     if not model.checked:
         model.check(data.examples.batch(np.arange(2)))
     return model
-
-
-def _built_in(network: NetworkConfig) -> GatedVAE:
-    try:
-        return gated_vae(network)
-    except (RuntimeError, MemoryError, OverflowError, TypeError) as error:
-        raise NarrowsError(
-            f"a model with {setting('n', network.n)} and {setting('width', network.width)} does not fit into memory; "
-            f"use smaller ones"
-        ) from error
 
 
 def _around(build: Build, network: NetworkConfig) -> GatedVAE:
