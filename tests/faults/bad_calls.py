@@ -75,6 +75,9 @@ ACCEPTED: dict[str, Callable[[Good], object]] = {
     "Scaling(Size)": lambda g: Scaling("linear", g.x.shape[1:]).fit(g.x.mean(0), g.x.std()),
     "GatedVAE(numpy)": lambda g: GatedVAE(g.encoder, g.decoder, np.int64(N)),
     "GatedVAE(list)": lambda g: GatedVAE(nn.Conv2d(3, 8, 1), nn.Conv2d(4, 3, 1), [4, np.int64(2), 2]),
+    "GatedVAE(whole numbers)": lambda g: GatedVAE(
+        nn.Sequential(nn.Embedding(9, 5), nn.Linear(5, 2 * N)), nn.Linear(N, 3), N
+    ).encode(torch.arange(9)),
     "sample(numpy)": lambda g: g.vae.sample(np.int64(3), g.generator),
     "narrow(array)": lambda g: g.vae.narrow(np.array([2, 0])),
     "narrow(tensor)": lambda g: g.vae.narrow(torch.tensor([2, 0])),

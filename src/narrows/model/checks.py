@@ -131,11 +131,10 @@ def check_examples(model: "VAE", x: Any) -> None:
     """Raise if x cannot be encoded: called when encoding has failed."""
     shape = None if model.network is None else model.network.shape
     wanted = "" if shape is None else f", (batch, {', '.join(map(str, shape))})"
-    if not isinstance(x, Tensor) or x.ndim < 2:
+    if not isinstance(x, Tensor) or (shape is not None and x.shape[1:] != shape):
         raise NarrowsError(f"x must be a tensor of examples{wanted}; it is {_found(x)}")
-    if shape is not None and x.shape[1:] != shape:
-        raise NarrowsError(f"x must be a tensor of examples{wanted}; it has shape {tuple(x.shape)}")
-    _check_precision(model, "x", x)
+    if shape is None and model.scaling.output == "none" and x.is_floating_point():  # others are cast, or whole numbers
+        _check_precision(model, "x", x)
 
 
 def check_codes(model: "VAE", z: Any) -> None:
@@ -148,7 +147,7 @@ def check_codes(model: "VAE", z: Any) -> None:
 
 def _check_precision(model: "VAE", name: str, given: Tensor) -> None:
     expected = model.latent_layer.stem.weight.dtype
-    if given.dtype != expected and not (name == "x" and model.scaling.output != "none"):
+    if given.dtype != expected:
         raise NarrowsError(f"{name} must be {expected}, as the model is; it is {given.dtype}")
 
 
@@ -168,7 +167,7 @@ def check_networks(model: "GatedVAE", x: Tensor) -> list[str] | None:
         The heads, means first, if the latent layer can take other coordinates of z without a change of the output;
         otherwise None. Two heads are tried in either order.
     """
-    if not isinstance(x, Tensor) or x.ndim < 2 or not len(x):
+    if not isinstance(x, Tensor) or x.ndim == 0 or not len(x):
         raise NarrowsError(f"x must be a tensor of examples, (batch, ...); it is {_found(x)}")
     with trial_copy(model) as trial:
         trial.checked = True

@@ -160,7 +160,7 @@ MODELS = [
         lambda g: GatedVAE(g.encoder, g.decoder, N, network=NetworkConfig("mlp", (6,), 9)),
     ),
     *each("VAE.encode", r"x must be a tensor of examples, \(batch, 6\)", lambda g, v: g.vae.encode(v), NOT_TENSORS),
-    *one("VAE.encode", r"x must be .*it has shape \(3, 7\)", lambda g: g.vae.encode(torch.zeros(3, 7))),
+    *one("VAE.encode", r"x must be .*it is of shape \(3, 7\)", lambda g: g.vae.encode(torch.zeros(3, 7))),
     *one("VAE.encode", r"x must be .*it is of shape \(6,\)", lambda g: g.vae.encode(torch.zeros(VALUES))),
     *each("GatedVAE.encode", "x must be a tensor of examples", lambda g, v: fresh(g).encode(v), NOT_TENSORS),
     *one("GatedVAE.encode", "x must be a tensor of examples", lambda g: fresh(g).encode(torch.zeros(0, VALUES))),
