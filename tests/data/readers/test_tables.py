@@ -446,3 +446,9 @@ def test_decimal_commas_between_commas(save):
 def test_decimal_commas_in_a_file_that_could_store_numbers(save):
     text = refusal(save({"a": ["0,5"] * 5}, "text.parquet"))
     assert text == ": column 'a' writes numbers with a comma ('0,5' in row 1); store the column as numbers"
+
+
+def test_a_row_of_other_length_that_is_not_utf8(save, capfd):
+    """pyarrow itself printed a traceback for it."""
+    assert refusal(save(b"a,b\n1,2\n1,2,\xff\n")).startswith(": row 2 has 3 fields, not 2 as the first line ('1,2,")
+    assert capfd.readouterr().err == ""

@@ -30,6 +30,8 @@ _LONGEST_LINE = 1 << 24
 _MOST_EMPTY = 10_000  # lines before the first other one
 _CONVERSION = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to \w+: invalid value '(.*)'", re.S)
 
+_RAGGED = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.S)
+
 
 class Csv:
     """A CSV file as a `Table`.
@@ -105,12 +107,6 @@ class Csv:
         import pyarrow as pa
         from pyarrow import csv as arrow
 
-        ragged: list[Any] = []
-
-        def note(row: Any) -> str:
-            ragged.append(row)
-            return "error"
-
         reading = arrow.ReadOptions(
             use_threads=False,  # with threads, which are no faster here, errors do not state the row
             block_size=self.block,
@@ -118,7 +114,7 @@ class Csv:
             column_names=[str(place) for place in range(len(self.names))],
             skip_rows_after_names=int(self.header),
         )
-        parsing = arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=note)
+        parsing = arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
         converting = arrow.ConvertOptions(
             include_columns=None if places is None else [str(place) for place in places],
             column_types={str(place): kind for place, kind in kinds.items()},
@@ -130,20 +126,23 @@ class Csv:
             try:
                 yield file, arrow.open_csv(stream, reading, parsing, converting)
             except pa.ArrowInvalid as error:
-                raise self._invalid(str(error), ragged) from None
+                raise self._invalid(str(error)) from None
 
-    def _invalid(self, message: str, ragged: list[Any]) -> Exception:
+    def _invalid(self, message: str) -> Exception:
         """Translate pyarrow's error, with rows counted from 1 below the header."""
         before = self.empty_lines + self.header
-        if ragged:
-            row = ragged[-1]
+        if found := _RAGGED.match(message):
+            row, expected, actual = map(int, found.group(1, 2, 3))
             remedy = f"fix it, and quote fields with {self.delimiter!r} in them"
-            doubled = row.actual_columns == 2 * row.expected_columns
-            if doubled and self.delimiter == "," and re.fullmatch(r"[-+,\d]+", row.text.strip()):
+            if (
+                actual == 2 * expected
+                and self.delimiter == ","
+                and re.fullmatch(r"[-+,\d]+( \.\.\.)?", found[4].strip())
+            ):
                 remedy = "if these are decimal commas, write decimals with a point"
             return NarrowsError(
-                f"{self.path}: row {row.number - before} has {row.actual_columns} fields, not {row.expected_columns} "
-                f"as the first line ({row.text[:40]!r}); {remedy}"
+                f"{self.path}: row {row - before} has {actual} fields, not {expected} as the first line "
+                f"({found[4][:40]!r}); {remedy}"
             )
         if found := _CONVERSION.match(message):
             return text_error(self, int(found[1]), int(found[2]) - before, found[3])
