@@ -142,3 +142,12 @@ def test_a_late_byte_above_one_decides_the_scale(monkeypatch):
 
 def test_values_must_be_known():
     assert "values must be unit or any; it is 'units'" in refusal(np.zeros((3, 2)), "units")
+
+
+def test_fields_become_columns_as_the_error_says():
+    recfunctions = pytest.importorskip("numpy.lib.recfunctions")
+    fields = np.zeros(9, [("a", "f4"), ("b\x1b", "f4")])
+    said = r"array: an array with fields \(a, b\\x1b\) is not accepted; make them columns with .*structured_to_unstr"
+    with pytest.raises(NarrowsError, match=said):
+        from_array(fields)
+    assert from_array(recfunctions.structured_to_unstructured(fields)).examples.shape == (2,)

@@ -20,6 +20,7 @@ import torch
 
 from narrows._util.errors import NarrowsError, OptionError, setting
 from narrows._util.progress import Progress, silent, steps
+from narrows._util.text import printable
 from narrows.data.dataset import Data, Values
 from narrows.data.examples import ArrayExamples, release
 
@@ -96,6 +97,11 @@ def _as_numpy(array: object, name: str) -> np.ndarray:
 def check_dtype(dtype: np.dtype, name: str) -> None:
     """Raise if examples of this dtype cannot be served."""
     accepted = dtype.kind == "b" or dtype == np.uint8 or (dtype.kind == "f" and dtype.itemsize <= 8)
+    if dtype.names:
+        raise NarrowsError(
+            f"{name}: an array with fields ({printable(', '.join(dtype.names))}) is not accepted; make them columns "
+            "with numpy.lib.recfunctions.structured_to_unstructured(array)"
+        )
     if not accepted:
         raise dtype_error(name, str(dtype))
 

@@ -265,7 +265,7 @@ def test_nothing_to_read(save, tmp_path):
     assert refusal(save("\n\n")) == " is empty; check how it was written"
     for path in (save("a,b\n"), save("a,b"), save({"a": pa.array([], pa.int8())}, "t.parquet")):
         assert refusal(path) == " holds no rows of values; check how it was written"
-    assert "no columns are chosen" in refusal(save({}, "t.parquet"))
+    assert refusal(save({}, "t.parquet")) == " has no columns; check how it was written"
     for name in ("none.csv", "none.parquet"):
         assert refusal(tmp_path / name).startswith(" cannot be read (")
         assert refusal(tmp_path / name).endswith("; check the path")
@@ -433,6 +433,15 @@ def test_decimal_commas(save, name, content, said, monkeypatch, tmp_path):
 
 def test_decimal_commas_with_points_between_thousands(save):
     assert "sep=';', decimal=',', thousands='.')" in refusal(save("a;b\n1.000,5;1\n2.000,5;2\n"))
+
+
+def test_commas_between_thousands(save, monkeypatch, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    text = refusal(save('a,b\n"1,000",5\n"12,000",6\n'))
+    assert text.endswith("; if it is a decimal, replace thousands by decimal there")
+    monkeypatch.chdir(tmp_path)
+    exec(text.split("`")[1], {"pandas": pandas})
+    np.testing.assert_array_equal(read(tmp_path / "points.csv")[1], [[1000, 5], [12000, 6]])
 
 
 def test_decimal_commas_between_commas(save):

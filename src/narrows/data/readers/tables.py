@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LARGEST = 1e100  # columns are standardised in double precision before anything else
-WITH_COMMA = re.compile(r"\s*[-+]?[\d.]*\d,\d+(e[-+]?\d+)?\s*", re.I)
+WITH_COMMA = re.compile(r"\s*[-+]?[\d.]*\d(,\d+)+(e[-+]?\d+)?\s*", re.I)
 """A number with a comma: a decimal as many countries write it, or thousands."""
 
 
@@ -83,12 +83,13 @@ def _points(table: Table, value: str) -> str:
     """Return how to write a table's numbers with points."""
     if not table.delimiter:
         return "store the column as numbers"
-    thousands = ", thousands='.'" if "." in value else ""
-    return (
-        "write decimals with a point, for example with "
-        f"`pandas.read_csv({table.path.name!r}, sep={table.delimiter!r}, decimal=','{thousands})"
-        ".to_csv('points.csv', index=False)`"
-    )
+    means, other = "decimal=','", ""
+    if "." in value:
+        means += ", thousands='.'"
+    elif re.fullmatch(r"\s*[-+]?\d{1,3}(,\d{3})+\s*", value):
+        means, other = "thousands=','", "; if it is a decimal, replace thousands by decimal there"
+    read = f"pandas.read_csv({table.path.name!r}, sep={table.delimiter!r}, {means})"
+    return f"write decimals with a point, for example with `{read}.to_csv('points.csv', index=False)`{other}"
 
 
 def no_rows(path: Path) -> NarrowsError:
@@ -124,6 +125,8 @@ def load_table(path: Path, columns: Sequence[str] | None = None, progress: Progr
 
 def _chosen(table: Table, columns: Sequence[str] | None) -> list[int]:
     """Return the positions of the chosen columns."""
+    if not table.names:
+        raise NarrowsError(f"{table.path} has no columns; check how it was written")
     if columns is None:
         columns = [name for name in table.names if not re.fullmatch(r"__index_level_\d+__", name)]  # pandas' row labels
     if not columns:
