@@ -2,6 +2,8 @@
 
 import io
 import os
+import subprocess
+import sys
 from dataclasses import fields
 from typing import get_args
 
@@ -222,3 +224,27 @@ def test_named_pipes_are_refused_at_once(tmp_path, ending):
     path = tmp_path / f"pipe{ending}"
     os.mkfifo(path)
     assert refusal(path) == f"{path} is a named pipe, not a file; write its content to a file and give that"
+
+
+def test_a_folder_that_may_not_be_entered(tmp_path):
+    """Not "no such file": the file may well be there."""
+    (tmp_path / "shut").mkdir()
+    np.save(tmp_path / "shut" / "x.npy", ARRAY)
+    code = (
+        "import os, sys, narrows\n"
+        "load = narrows.load  # imported while everything may be read\n"
+        "os.setuid(65534) if os.getuid() == 0 else None\n"
+        "try: load(sys.argv[1])\n"
+        "except narrows.NarrowsError as error: print(error)"
+    )
+    (tmp_path / "shut").chmod(0)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o111)
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "shut" / "x.npy"], capture_output=True, text=True)
+    (tmp_path / "shut").chmod(0o700)
+    assert done.stdout == f"{tmp_path / 'shut' / 'x.npy'} cannot be read (Permission denied); check its path and mode\n"
+
+
+@pytest.mark.parametrize("name", ["a" * 5000 + ".npy", "a\0b.npy", "a\x1b[31m.npy", "\udcff.npy", " ", "::", "::x"])
+def test_names_of_nothing(name):
+    assert refusal(name).startswith("no such file, folder or set: ")

@@ -129,7 +129,13 @@ def kind_of(text: str) -> Kind:
     path, key = _path_and_key(text)
     if os.path.islink(path) and not os.path.exists(path):
         raise NarrowsError(f"{text} is a broken symlink; fix or remove it")
-    if not text or not os.path.exists(path):
+    try:
+        os.stat(path)
+    except PermissionError as error:
+        raise NarrowsError(f"{text} cannot be read ({error.strerror}); check its path and mode") from None
+    except (OSError, ValueError):
+        pass  # it does not exist
+    if not text.partition("::")[0] or not os.path.exists(path):
         near = difflib.get_close_matches(text.lower(), SETS, n=1)
         with contextlib.suppress(OSError):
             beside = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
