@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from commands import SMALL, small
+from faults.bad_commands import SETTINGS
 from narrows.cli import main
 
 GOOD = np.random.default_rng(0).random((200, 6)).astype(np.float32)
@@ -166,6 +167,18 @@ def _configs(folder: Path) -> None:
         "inf.json": '{"tau": Infinity}',
         "unknown.json": '{"taw": 1}',
         "strange.json": '{"": 1}',
+        "deep.json": "[" * 100_000,
+        "deep.toml": "a = " + "[" * 100_000,
+        "digits.json": f'{{"tau": {"9" * 400}}}',
+        "many_digits.json": f'{{"n": {"9" * 5_000}}}',
+        "digits.toml": f"aim = {'9' * 400}",
+        "exponent.json": '{"tau": 1e400}',
+        "fraction.json": '{"n": 2.5}',
+        "fraction_text.json": '{"n": "2.5e0"}',
+        "bom.json": b'\xef\xbb\xbf{"n": 0}',
+        "long_name.json": f'{{"{"x" * 100_000}": 1}}',
+        "long_text.json": f'{{"recipe": "{"x" * 100_000}"}}',
+        "escape_value.json": '{"recipe": "\\u001b[31m"}',
         "escape.json": '{"\\u001b[31m": 1}',
         "half.toml": "tau = ",
         "words.toml": "not = = what it says",
@@ -175,7 +188,8 @@ def _configs(folder: Path) -> None:
         "date.toml": "tau = 2020-01-01\n",
         "bytes.toml": bytes(range(128, 256)),
     }
-    for name, content in configs.items():
+    (folder / "settings").mkdir()
+    for name, content in {**configs, **{name: content for name, (content, _) in SETTINGS.items()}}.items():
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
 
 

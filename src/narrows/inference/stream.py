@@ -86,7 +86,7 @@ def check_output(path: Path, *suffixes: str) -> None:
 def check_room(path: Path, size: int, name: str, value: int) -> None:
     """Raise if `size` bytes do not fit beside `path`, because the setting `name` asks for so many."""
     free = shutil.disk_usage(path.parent).free
-    if size > free:
+    if 0 < free < size:
         raise NarrowsError(
             f"{setting(name, value)} needs {size / 1e9:,.1f} GB, but {path.parent} has {free / 1e9:,.1f} GB free; use "
             f"a smaller {setting(name)}, or choose another {setting('out')}"

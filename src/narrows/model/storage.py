@@ -112,9 +112,8 @@ def read_description(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         raise NarrowsError(f"cannot read the model {path}: {error.strerror or error}; check the path") from error
     except (ValueError, RecursionError, safetensors.SafetensorError) as error:
-        raise NarrowsError(
-            f"cannot read the model {path}: it is damaged, or not a model of narrows ({printable(error)}); copy or train it again"
-        ) from error
+        why = f"it is damaged, or not a model of narrows ({printable(error)})"
+        raise NarrowsError(f"cannot read the model {path}: {why}; copy or train it again") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise NarrowsError(f"{path} is not a model of this version of narrows (expected format {FORMAT})")
     return description

@@ -182,8 +182,8 @@ def _plain_value(name: str, value: Any, kind: Any) -> Any:
         raise NarrowsError(f"{setting(name)} must be {rule}; it is {brief(value)}")
     try:
         return kind(value)
-    except OverflowError:  # a whole number that no float can hold
-        raise NarrowsError(f"{setting(name)} must be {rule} of ordinary size; it is {brief(value)}") from None
+    except OverflowError:  # a whole number with hundreds of digits
+        raise NarrowsError(f"{setting(name)} must be {rule} below 1e308; it is {brief(value)}") from None
 
 
 def config_from_dict(settings: dict[str, Any], source: str) -> TrainConfig:
