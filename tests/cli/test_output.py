@@ -1,12 +1,15 @@
 """Standard output and standard error as a shell may leave them: closed, full, without Unicode, one column wide."""
 
 import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from commands import HANGS, SMALL, command, in_a_terminal
+from disks import full_disk, unreadable
 from narrows.cli import main
 from narrows.runs.folder import RunFolder
 
@@ -79,13 +82,44 @@ def test_training_goes_on_and_everything_is_written(images, tmp_path, where):
 
 
 def test_a_full_disk_under_a_report_is_named(trained, capsys):
-    from disks import full_disk
-
     with full_disk():
         assert main(["report", str(trained)]) == 2
     error = capsys.readouterr().err
     assert f"cannot write the report {trained / 'report.html'}: File too large" in error
     assert "None" not in error
+
+
+@pytest.fixture
+def public(trained):
+    """A copy of the run that others may read."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield shutil.copytree(trained, Path(folder) / "run")
+
+
+@pytest.mark.parametrize(
+    ("name", "command_name", "line"),
+    [
+        ("model.safetensors", "sample", "cannot read the model {path}: Permission denied"),
+        ("result.json", "show", "cannot read {path}: Permission denied; check its permissions and its disk"),
+        ("metrics.csv", "show", "cannot read {path}: Permission denied; check its permissions and its disk"),
+        ("config.json", "show", "cannot read the config file {path}: Permission denied"),
+    ],
+)
+def test_a_file_that_may_not_be_read_is_neither_missing_nor_damaged(public, capsys, name, command_name, line):
+    output = ["-o", str(public.parent / "x.npy")] if command_name == "sample" else []
+    words = [command_name, str(public), *output]
+    assert main(words) == 0  # everything is imported
+    capsys.readouterr()
+    with unreadable(public / name):
+        assert main(words) == 2
+    assert capsys.readouterr().err == f"narrows: error: {line.format(path=public / name)}\n"
+
+
+def test_a_folder_that_may_not_be_read_is_named(public, capsys):
+    with unreadable(public):
+        assert main(["show", str(public)]) == 2
+    assert "Permission denied; check the path and its permissions" in capsys.readouterr().err
 
 
 def test_a_terminal_without_unicode_gets_escapes(trained, tmp_path):

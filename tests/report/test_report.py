@@ -260,3 +260,15 @@ def test_bad_input_is_one_line(words, message, tmp_path, monkeypatch, capsys):
     assert message in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("tau", ["0.05", "1e-9", "1e-30", "1e30"])
+def test_a_tau_far_from_the_errors_makes_no_larger_report(tmp_path, tau):
+    """The histogram had about error / tau bars: values around 2,000 with tau = 0.05 took gigabytes."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "x.npy", (2_000 + 300 * rng.standard_normal((300, 5))).astype(np.float32))
+    settings = ["--values", "any", "--tau", tau, "--steps", "20", "--out", str(tmp_path / "r"), *small()]
+    assert main(["train", str(tmp_path / "x.npy"), *settings]) == 0
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert 10 <= len(specs(page)["errors-chart"]["counts"]) <= 120
+    assert len(page.encode()) < MEGABYTES

@@ -1,1 +1,1 @@
-"""What every package uses: errors, files, processes, the allocator, progress."""
+"""What every package uses: errors, rules, foreign text, printing, consoles, files, processes, progress, memory."""
