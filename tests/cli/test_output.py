@@ -177,3 +177,16 @@ def test_escape_sequences_in_names_are_shown_and_not_obeyed(trained, tmp_path, c
     assert captured.err.count("\\x1b[31mb\\x07\\u202ec") == 2
     assert captured.out.count("\\x1b[31mb\\x07\\u202ec") == 2
     assert not set("\x1b\x07\u202e") & set(captured.out + captured.err)
+
+
+def test_paths_that_are_not_utf_8_train_and_have_reports(images, tmp_path, capsys):
+    data, out = (Path(os.fsdecode(os.fsencode(tmp_path) + name)) for name in (b"/\xff\xfe.npy", b"/r\xff"))
+    shutil.copy(images, data)
+    arguments = [str(data), "--tau", "30", "--steps", "20", "--live", "--out", str(out), *SMALL]
+    assert main(["train", *arguments]) == 0
+    assert main(["report", str(out)]) == 0
+    assert main(["encode", str(out), "-o", f"{out}.npy"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert "r\\udcff.npy" in captured.out
+    assert "\\udcff\\udcfe" in (out / "report.html").read_text()

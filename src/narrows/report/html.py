@@ -157,9 +157,10 @@ class Page:
     """The numbers that assets/live.js needs; empty unless the page is to reload itself."""
 
     def html(self) -> str:
-        """Return the page's text."""
+        """Return the page's text; bytes of a path that are not UTF-8 are written as escapes."""
         sections = [section for section in self.sections if section.blocks]
-        return ENVIRONMENT.get_template("page.html").render(page=self, sections=sections)
+        text = ENVIRONMENT.get_template("page.html").render(page=self, sections=sections)
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def asset(name: str, package: str = "narrows.report") -> Markup:
