@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from commands import HANGS, SMALL, command, in_a_terminal
@@ -190,3 +191,25 @@ def test_paths_that_are_not_utf_8_train_and_have_reports(images, tmp_path, capsy
     assert captured.err == ""
     assert "r\\udcff.npy" in captured.out
     assert "\\udcff\\udcfe" in (out / "report.html").read_text()
+
+
+def test_what_files_hold_is_shown_and_not_obeyed(images, tmp_path, capsys):
+    """Names of data, of columns and of the arrays in an archive may be anybody's."""
+    data = tmp_path / "a\x1b]0;title\x07b.npy"
+    shutil.copy(images, data)
+    out = tmp_path / "r"
+    assert main(["train", str(data), "--tau", "30", "--steps", "20", "--out", str(out), *SMALL]) == 0
+    for name in ("show", "report", "watch"):
+        assert main([name, str(out)]) == 0
+    assert main(["evaluate", str(out), "--samples", "50"]) == 0
+    (tmp_path / "t.csv").write_text("\x1b[31mred,b\n" + "x,y\n" * 200)
+    assert main(["train", str(tmp_path / "t.csv"), "--tau", "1"]) == 2
+    np.savez(tmp_path / "t.npz", **{"\x1b[31mred": np.zeros((9, 9)), "b": np.zeros((9, 9))})
+    assert main(["train", str(tmp_path / "t.npz"), "--tau", "1"]) == 2
+    decisions = RunFolder(out).decisions
+    decisions.write_text("step,action,open,error,gates\n7,\x1b[31mred,4,1.0,\n")
+    main(["show", str(out)])
+    captured = capsys.readouterr()
+    assert "\\x1b]0;title\\x07" in captured.out
+    assert captured.err.count("\\x1b[31mred") == 3
+    assert not set("\x1b\x07") & set(captured.out + captured.err)
