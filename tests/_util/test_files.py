@@ -133,7 +133,12 @@ def test_what_is_not_json_is_said_in_one_line(tmp_path, text):
 
 
 def test_a_file_that_cannot_be_read_is_not_called_damaged(tmp_path):
-    assert refused(read_json, tmp_path) == f"cannot read {tmp_path}: Is a directory"
+    assert refused(read_json, tmp_path).startswith(f"cannot read {tmp_path}: Is a directory; check its permissions")
+
+
+def test_json_from_an_editor_that_marks_its_encoding_is_read(tmp_path):
+    (tmp_path / "a.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert read_json(tmp_path / "a.json") == {"a": 1}
 
 
 def test_pipes_devices_and_sockets_are_no_files(tmp_path, monkeypatch):

@@ -261,7 +261,7 @@ BAD_INPUT = {
         "--network conv is for images with sides of 16 to 256",
     ),
     "no config file": (lambda t: ["--config", str(t / "no.toml")], "cannot read the config file"),
-    "bad config file": (lambda t: ["--config", str(_text(t / "c.toml"))], "is not valid toml"),
+    "bad config file": (lambda t: ["--config", str(_text(t / "c.toml"))], "is not valid TOML"),
     "bad config name": (lambda t: ["--config", str(_text(t / "c.toml", "taw = 3"))], "did you mean 'tau'?"),
     "bad config value": (lambda t: ["--config", str(_text(t / "c.toml", 'n = "x"'))], "n"),
 }

@@ -159,7 +159,10 @@ def test_bad_input_gets_one_line_and_nothing_is_written(run, plain, images, tmp_
         ([str(run), "--against", str(other)], "have different data; compare runs on the same data"),
         ([str(run), "--against", str(rows)], "have different data"),
         ([str(run), "--against", str(elsewhere)], "have different test inputs; compare runs of one --split-seed"),
-        ([str(run), "--samples", "0"], "--samples must be a whole number from 2 on, so that they vary; it is 0"),
+        (
+            [str(run), "--samples", "0"],
+            "--samples must be a whole number from 2, so that they vary, to",
+        ),
         ([str(run), "--samples", "2.5"], "--samples must be a whole number; it is 2.5"),
         ([str(run), "--components", "0"], "--components must be a whole number from 1 on; it is 0"),
         (

@@ -11,7 +11,7 @@ LACKING = r"column '\w' lacks 200 of 200 values .*, first in row 1; fill them in
 UNKNOWN_KIND = r"files of this kind are not read \(known: \.npy, .*save"
 NOT_THERE = "no such file, folder or set: "
 BROKEN_LINK = "is a broken symlink; fix or remove it"
-PIPE = "is a named pipe or a device; copy it into a file"
+PIPE = "is a (named pipe|device), not a file; write its content to a file and give that"
 FEW = r"training examples do not fill one batch of 64; use a smaller --batch or more data"
 NO_IMAGES = r"holds no images \(\.png, .*use a folder that holds images"
 
@@ -23,7 +23,9 @@ DATA = {
     "@negative.npy": r"values range from -0.5 .*, outside \[0, 1\]; rescale them",
     "@huge.npy": r"outside \[0, 1\]; rescale them",
     "@double_huge.npy": r"outside \[0, 1\]; rescale them",
-    **{f"@{name}.npy": DTYPE for name in ("int64", "complex", "text", "dates", "records", "objects", "codes_text")},
+    **{f"@{name}.npy": DTYPE for name in ("int64", "complex", "text", "dates", "objects", "codes_text")},
+    "@records.npy": r"an array with fields \(a, b\) is not accepted; make them columns with numpy",
+    "@pipe.npy": PIPE,
     "@rank0.npy": r"has rank 0; reshape it to \(N, D\)",
     "@rank1.npy": r"has rank 1; reshape it to \(N, D\)",
     "@rank5.npy": r"has rank 5; reshape it to \(N, D\)",
@@ -72,7 +74,7 @@ DATA = {
     "@overflow.csv": LACKING,
     "@not_numbers.csv": LACKING,
     "@digits.csv": LACKING,
-    "@comma_decimals.csv": r"column 'a' holds text, not numbers \('1,5' in row 1\); write decimals with a point",
+    "@comma_decimals.csv": r"column 'a' writes numbers with a comma \('1,5' in row 1\); write decimals with a point",
     "@same_names.csv": "has 2 columns called 'a'; give each column a different name",
     "@open_quote.csv": r"open_quote\.csv",
     "@utf16.csv": "is not UTF-8 text .*; save it as CSV in UTF-8",
@@ -138,10 +140,10 @@ CODES = {
     "@rank0.npy": r"these are float32 \(\)",
     "@rank1.npy": r"these are float32 \(200,\)",
     "@objects.npy": DTYPE,
-    "@good.csv": r"the file is damaged or not a \.npy file of numbers, \(N, dimensions\)",
-    "@empty.npy": r"the file is damaged or not a \.npy file of numbers",
-    "@words.npy": r"the file is damaged or not a \.npy file of numbers",
-    "@truncated.npy": r"the file is damaged or not a \.npy file of numbers",
+    "@good.csv": r"the file is damaged or not a \.npy file ",
+    "@empty.npy": r"the file is damaged or not a \.npy file",
+    "@words.npy": r"the file is damaged or not a \.npy file",
+    "@truncated.npy": r"the file is damaged or not a \.npy file",
     "@one.npz": r"is an archive \(\.npz\); save one array of it with numpy\.save",
     "@missing.npy": r"cannot be read \(No such file or directory\); check the path",
     "@nothing": r"cannot be read \(Is a directory\); check the path",
@@ -152,8 +154,8 @@ CODES = {
 """What `narrows decode` cannot read as codes of four numbers."""
 
 CONFIGS = {
-    "@empty.json": "is damaged: it is not valid json",
-    "@half.json": r"is damaged: it is not valid json .*line 1 column 10",
+    "@empty.json": "is damaged: it is not valid JSON",
+    "@half.json": r"is damaged: it is not valid JSON .*line 1 column 10",
     "@list.json": "it is not one object of settings",
     "@number.json": "it is not one object of settings",
     "@null.json": "it is not one object of settings",
@@ -161,13 +163,13 @@ CONFIGS = {
     "@utf16.json": "is damaged",
     "@latin.json": "is damaged",
     "@bytes.json": "is damaged",
-    "@nan.json": r"--tau must be a number",
-    "@inf.json": r"--tau must be a number",
+    "@nan.json": r"is damaged: it is not valid JSON \(NaN is not a number\)",
+    "@inf.json": r"is damaged: it is not valid JSON \(Infinity is not a number\)",
     "@unknown.json": r"has an unknown setting 'taw'; did you mean 'tau'\?",
     "@strange.json": "has an unknown setting ''; known: data, ",
     "@escape.json": r"has an unknown setting '\\+x1b\[31m'; known: data, ",
-    "@deep.json": "deep.json is damaged: it is not valid json",
-    "@deep.toml": "deep.toml is damaged: it is not valid toml",
+    "@deep.json": "deep.json is damaged: it is not valid JSON",
+    "@deep.toml": "deep.toml is damaged: it is not valid TOML",
     "@digits.json": "--tau must be a number",
     "@many_digits.json": "many_digits.json",
     "@digits.toml": "--aim must be a number",
@@ -178,10 +180,10 @@ CONFIGS = {
     "@long_name.json": r"has an unknown setting 'x{20,80}\.\.\.x+'; known",
     "@long_text.json": r"--recipe must be one of fast, paper, plain; it is 'x{20,80}\.\.\.x+'",
     "@escape_value.json": r"--recipe must be one of fast, paper, plain; it is '\\x1b\[31m'",
-    "@half.toml": "is damaged: it is not valid toml",
-    "@words.toml": r"is damaged: it is not valid toml .*line 1, column 7",
+    "@half.toml": "is damaged: it is not valid TOML",
+    "@words.toml": r"is damaged: it is not valid TOML .*line 1, column 7",
     "@section.toml": "has an unknown setting 'train'",
-    "@twice.toml": r"is damaged: it is not valid toml .*line 2",
+    "@twice.toml": r"is damaged: it is not valid TOML .*line 2",
     "@utf16.toml": "is damaged",
     "@bytes.toml": "is damaged",
     "@date.toml": r"--tau must be a number; it is datetime\.date",
@@ -218,18 +220,18 @@ USED = [
 ]
 """Commands that use the model of a run."""
 RUNS: dict[str, list[tuple[list[list[str]], str]]] = {
-    "@nothing": [([*SHOWN, *USED], NO_RUN)],
+    "@nothing": [([*SHOWN, *USED], "is not a run folder: it is empty; check the path")],
     "@run_no_config": [([*SHOWN, *USED], NO_RUN)],
     "@missing": [([*SHOWN, *USED], MISSING_RUN)],
     "@dangling": [([*SHOWN, *USED], MISSING_RUN)],
     "@circle": [([*SHOWN, *USED], MISSING_RUN)],
-    "@pipe.npy": [([*SHOWN, *USED], NO_RUN)],
-    "/dev/null": [([*SHOWN, *USED], NO_RUN)],
+    "@pipe.npy": [(SHOWN, NO_RUN), (USED, PIPE)],
+    "/dev/null": [(SHOWN, NO_RUN), (USED, PIPE)],
     "@good.npy": [(SHOWN, NO_RUN), (USED, BAD_MODEL)],
     "@in the way": [(SHOWN, NO_RUN), (USED, BAD_MODEL)],
     "@run/config.json": [(SHOWN, NO_RUN), (USED, BAD_MODEL)],
     "@run/model.safetensors": [(SHOWN, NO_RUN), ([["evaluate"]], "pass the run's folder instead")],
-    "@run_half_config": [([*SHOWN, *USED], "^the config file .*config.json is damaged: it is not valid json")],
+    "@run_half_config": [([*SHOWN, *USED], "^the config file .*config.json is damaged: it is not valid JSON")],
     "@run_unknown_setting": [([*SHOWN, *USED], "config.json has an unknown setting 'taw'; did you mean 'tau'")],
     "@run_half_result": [(SHOWN[:3], r"result\.json is damaged .*delete it, and `narrows resume .*` writes it again")],
     "@run_list_result": [(SHOWN[:3], r"result\.json is damaged .*delete it, and `narrows resume .*` writes it again")],

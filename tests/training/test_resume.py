@@ -265,10 +265,13 @@ def test_an_edited_config_is_refused(images, tmp_path, capsys, name, value, mess
     assert folder.result.read_bytes() == before
 
 
-def test_a_deleted_model_is_written_again(images, tmp_path):
+@pytest.mark.parametrize("damage", ["deleted", "truncated", "overwritten"])
+def test_a_damaged_model_is_written_again(images, tmp_path, damage):
     folder = whole_run(images, tmp_path / "run", 40)
     before = folder.model.read_bytes()
     folder.model.unlink()
+    if damage != "deleted":
+        folder.model.write_bytes(before[:-9] if damage == "truncated" else b"these are no weights")
     assert main(["resume", str(folder.path)]) == 0
     assert folder.model.read_bytes() == before
 

@@ -153,6 +153,7 @@ def is_refused(trainer: Trainer, state: dict[str, Any]) -> bool:
         (("records", "metrics.csv"), ["1,2"]),
         (("records", "decisions.csv"), ["60,close,2,0.9,99"]),
         (("step",), 10**400 * -1),
+        (("objective", "model.encoder.first.bias"), torch.full((16,), torch.nan)),
     ],
 )
 def test_values_that_cannot_be_are_noticed(trained, where, value):

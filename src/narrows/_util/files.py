@@ -136,7 +136,7 @@ def read_json(path: Path, what: str = "") -> Any:
     named = f"{what} {path}".lstrip()
     check_regular(path)
     try:
-        return parse_json(path.read_text())
+        return parse_json(path.read_text("utf-8-sig"))
     except OSError as error:
         raise cannot_read(path, error, what) from error
     except ValueError as error:

@@ -28,6 +28,11 @@ def like(tensor: Tensor) -> Rule:
     )
 
 
+def finite(rule: Rule) -> Rule:
+    """Return the rule that a value is such a tensor, and all its numbers are finite."""
+    return Rule(f"{rule.words}, with finite numbers", lambda v: rule.holds(v) and bool(torch.isfinite(v).all()))
+
+
 def like_all(tensors: Mapping[str, Tensor]) -> dict[str, Schema]:
     """Return the description of tensors by name, such as a module's state_dict."""
     return {name: like(tensor) for name, tensor in tensors.items()}

@@ -93,8 +93,6 @@ def _complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection
     typed = {argument.name[2:].replace("-", "_"): argument.tokens for argument in arguments if argument.tokens}
     if "config" in typed:
         path = Path(typed["config"][0].value)
-        if path.is_fifo() or path.is_char_device():
-            raise NarrowsError(f"the config file {path} is a named pipe or a device; copy it into a file")
         stored = read_settings(path)
         config_from_dict(stored, str(path))  # raises if a setting cannot be used
         settings = {name: value for name, value in stored.items() if value is not None}

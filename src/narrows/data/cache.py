@@ -15,7 +15,6 @@ import contextlib
 import hashlib
 import math
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -25,7 +24,7 @@ import platformdirs
 import psutil
 
 from narrows._util.errors import NarrowsError
-from narrows._util.files import atomic_file
+from narrows._util.files import atomic_file, remove_leftovers
 from narrows._util.room import check_disk, free_memory
 
 MEMORY_SHARE, FREE_SHARE = 0.25, 0.5
@@ -85,7 +84,7 @@ def cached_array(
     if open_cached(path, row, dtype, count) is None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _remove_abandoned(path)
+            remove_leftovers(path.parent, path.name)
             check_disk(_size(row, dtype) * (count or 0), path.parent)
             with atomic_file(path) as file:
                 write_array(file, row, dtype, _while_there_is_room(chunks(), path.parent))
@@ -151,14 +150,6 @@ def _while_there_is_room(chunks: Iterable[np.ndarray], folder: Path) -> Iterator
 
 def _size(row: tuple[int, ...], dtype: np.dtype) -> int:
     return math.prod(row) * dtype.itemsize
-
-
-def _remove_abandoned(path: Path) -> None:
-    """Remove partial files of this array that are a day old: their processes were killed while they wrote."""
-    for part in path.parent.glob(f".{path.name}.*.part"):
-        with contextlib.suppress(OSError):
-            if time.time() - part.stat().st_mtime > 86_400:
-                part.unlink()
 
 
 def open_cached(path: Path, row: tuple[int, ...], dtype: np.dtype, count: int | None = None) -> np.ndarray | None:

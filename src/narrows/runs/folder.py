@@ -108,8 +108,8 @@ class RunFolder:
             if not self.path.exists() or (self.path.is_dir() and is_free(self.path)):
                 what = "is empty" if self.path.exists() else "does not exist"
                 raise NarrowsError(
-                    f"{self.path} is not a run folder: it {what}; if a run was stopped there before it began, "
-                    f"{way_on(self.path)}"
+                    f"{self.path} is not a run folder: it {what}; check the path, or, if its run was stopped before it "
+                    f"began, {way_on(self.path)}"
                 )
             raise NarrowsError(f"{self.path} is not a run folder: it has no config.json; check the path")
         return read_settings(self.config)
@@ -189,7 +189,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     check_regular(path)
     if path.suffix == ".toml":
         try:
-            content: Any = tomllib.loads(path.read_text())
+            content: Any = tomllib.loads(path.read_text("utf-8-sig"))
         except OSError as error:
             raise cannot_read(path, error, "the config file") from error
         except (ValueError, RecursionError) as error:

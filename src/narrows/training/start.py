@@ -15,6 +15,7 @@ from narrows._util.checks import argument, instance_of, path_argument
 from narrows._util.errors import NarrowsError, setting
 from narrows.data import Data, absolute, from_array, from_dataset
 from narrows.data.load import read
+from narrows.model.storage import load_model
 from narrows.recipes.registry import RECIPES
 from narrows.runs.folder import RunFolder, claim_folder
 from narrows.runs.front import FRONT
@@ -114,7 +115,7 @@ def resume(
             )
         config = replace(config, steps=steps).checked()
     ended = finished is not None and config.as_good_as is None and config.steps in ("auto", finished.steps)
-    if finished is not None and ended and folder.model.exists():
+    if finished is not None and ended and _is_whole(folder.model):
         return Outcome(finished, folder, None)
     loaded = load_data(config, data, listener)
     with interrupted_in(folder.path):
@@ -139,6 +140,15 @@ def check_arguments(config: TrainConfig, out: Any, listener: Any) -> tuple[Train
     if out is not None:
         path_argument("out", out)
     return checked, argument("listener", listener, LISTENER, or_none=True) or Listener()
+
+
+def _is_whole(model: Path) -> bool:
+    """Return whether a run's model can be loaded; otherwise the run ends once more, from its last checkpoint."""
+    try:
+        load_model(model)
+    except NarrowsError:
+        return False
+    return True
 
 
 def _reference(config: TrainConfig) -> TrainConfig:

@@ -23,7 +23,7 @@ from narrows._util.checks import (
     whole_below,
 )
 from narrows._util.schema import Each, Either, Schema, Some, exactly
-from narrows._util.tensors import generator_state, like, like_all
+from narrows._util.tensors import finite, generator_state, like, like_all
 from narrows.model.vae import GatedVAE
 from narrows.runs.records import DecisionRow, MetricRow, parse_costs
 
@@ -52,7 +52,10 @@ def describe_state(trainer: "Trainer") -> Schema:
         "recipe": trainer.recipe.describe_state(),
         "noise": generator_state(trainer.noise),
         "totals": like(trainer.totals),
-        "objective": like_all(trainer.objective.state_dict()),
+        "objective": {
+            **like_all(trainer.objective.state_dict()),
+            **{name: finite(like(weights)) for name, weights in trainer.objective.named_parameters()},
+        },
         "optimiser": describe_optimiser(trainer.optimiser),
         "batches": {"epoch": WHOLE, "position": whole_below(trainer.batches.per_epoch + 1)},
         "selection": describe_selection(trainer.model),

@@ -41,7 +41,7 @@ RUNS = [
     *each("evaluate(against)", f"against {PATH}", lambda g, v: narrows.evaluate(g.run, v), NOT_PATHS[1:]),
     *each(
         "evaluate(samples)",
-        "samples must be a whole number from 2 on",
+        "samples must be a whole number from 2",
         lambda g, v: narrows.evaluate(g.run, samples=v),
         (None, "9", 1, -1, 2.5, NAN, True),
     ),
