@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test browser lint format bench docs pictures clean
+.PHONY: setup demo test faults soak browser lint format bench docs pictures clean
 
 setup: $(READY)
 
@@ -23,6 +23,19 @@ demo: $(READY)
 
 test: lint browser
 	$(BIN)/pytest
+
+# The fault suite at full length (docs/faults.md): about two hours on two cores. A quick part of it is in `make test`.
+# Every part runs, also after a failure; any failure fails the whole.
+faults: $(READY)
+	@failed=0; \
+	$(BIN)/pytest tests/faults || failed=1; \
+	for part in kills signals disks damage together mutations; do \
+	  $(BIN)/python tests/faults/$$part.py || failed=1; \
+	done; \
+	exit $$failed
+
+soak: $(READY)
+	$(BIN)/python tests/faults/soak.py --minutes 60
 
 # The tests of the reports need a browser; without one they are skipped, and say so.
 BROWSER = command -v chromium || command -v chromium-browser || command -v google-chrome || command -v google-chrome-stable
