@@ -10,5 +10,6 @@ sinks       where a run writes: a folder, or memory
 start       starting and resuming a run
 front       one run for several taus
 listeners   what training tells a display
+state       what a checkpoint must hold
 checkpoint, model_file, trackers, signals
 """

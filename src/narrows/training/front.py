@@ -27,6 +27,7 @@ from narrows.training.listeners import Listener
 from narrows.training.setup import make_plan, on_first_process
 from narrows.training.sinks import FolderSink
 from narrows.training.start import IN_MEMORY, LISTENER, AnyData, check_arguments, interrupted_in, load_data
+from narrows.training.state import check_state
 from narrows.training.trainer import Trainer
 
 
@@ -134,12 +135,12 @@ def _train_level(trainer: Trainer, run: RunFolder, previous: RunFolder | None, w
     """Train one level from the state in which the level before it found its size; `warnings` grow by damaged files."""
     sink = FolderSink(run, keep_settled=True)
     if on_first_process(trainer.config, lambda: any(run.checkpoints.glob("*.ckpt"))):
-        state, damaged = load_newest(run.checkpoints, trainer.check_state)
+        state, damaged = load_newest(run.checkpoints, partial(check_state, trainer))
         warnings += damaged
         return trainer.resume(sink, state)
     if previous is not None:
         try:
-            trainer.continue_from(read_checkpoint(previous.settled, partial(trainer.check_state, same_run=False)))
+            trainer.continue_from(read_checkpoint(previous.settled, partial(check_state, trainer, same_run=False)))
         except Damaged as error:
             raise NarrowsError(f"{error}; delete {previous.path} and resume the front again") from None
     return trainer.start(sink)

@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from narrows.training.listeners import Listener
 from narrows.training.setup import make_plan, on_first_process, tau_as_good
 from narrows.training.signals import Interrupted, ended_by
 from narrows.training.sinks import FolderSink
+from narrows.training.state import check_state
 from narrows.training.trainer import Trainer
 
 IN_MEMORY = "(an array in memory)"
@@ -124,7 +126,7 @@ def resume(
         trainer = Trainer(make_plan(config, loaded), listener)
         if on_first_process(config, folder.is_untouched):  # killed before its first checkpoint
             return Outcome(trainer.start(FolderSink(folder)), folder, loaded)
-        state, warnings = load_newest(folder.checkpoints, trainer.check_state)
+        state, warnings = load_newest(folder.checkpoints, partial(check_state, trainer))
         if finished is not None and finished.steps not in state["looks"]:
             state["looks"].append(finished.steps)  # a damaged checkpoint knew of it
         if config.steps != "auto" and config.steps < state["step"]:

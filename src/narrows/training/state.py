@@ -18,18 +18,23 @@ from narrows._util.checks import (
     TEXT,
     WHOLE,
     Rule,
+    check,
     indices_below,
     list_of,
     whole_below,
 )
-from narrows._util.schema import Each, Either, Schema, Some, exactly
+from narrows._util.schema import Each, Either, Schema, Some, exactly, require
 from narrows._util.tensors import finite, generator_state, like, like_all
 from narrows.model.vae import GatedVAE
 from narrows.runs.records import DecisionRow, MetricRow, parse_costs
+from narrows.training.checkpoint import OtherRun
+from narrows.training.config import config_from_dict, to_dict
 
 if TYPE_CHECKING:
     from narrows.training.trainer import Trainer
 
+MAY_CHANGE = ("data", "steps", "effort", "device", "threads", "track", "log_every", "eval_every", "checkpoint_every")
+"""Settings that may differ when a run is resumed; data that changed are recognised by their fingerprint."""
 HELD_OUT: Schema = {
     "error": MEASURED,
     "high": MEASURED,
@@ -38,6 +43,41 @@ HELD_OUT: Schema = {
     "spread": MEASURED,
 }
 """The errors of a candidate (`HeldOut`)."""
+
+
+def check_state(trainer: "Trainer", state: Any, same_run: bool = True) -> None:
+    """Check a state before any of it is used.
+
+    Arguments:
+        trainer: A trainer that is to continue from it.
+        state: What a checkpoint holds.
+        same_run: Whether it must be of this run; otherwise a run with another tau on the same data will do.
+
+    Raises:
+        OtherRun: The data, or a setting on which training depends, have changed since.
+        NarrowsError: An entry is missing, unknown, or not what it must be.
+    """
+    require(state, Rule("an object", lambda value: isinstance(value, dict)), "its content")
+    check(state, {"config": OBJECT, "fingerprint": TEXT})
+    config_from_dict(state["config"], "config")
+    if same_run:
+        _check_same_run(trainer, state)
+    require(state, describe_state(trainer))
+
+
+def _check_same_run(trainer: "Trainer", state: dict[str, Any]) -> None:
+    if state["fingerprint"] != trainer.plan.fingerprint:
+        raise OtherRun(
+            f"the data {trainer.config.data} are not those this run was started with; nothing was changed: restore "
+            f"the data, or start a new run"
+        )
+    for name, value in to_dict(trainer.config).items():
+        trained_with = state["config"].get(name, value)
+        if name not in MAY_CHANGE and value != trained_with:
+            raise OtherRun(
+                f"the settings of this run say {name} = {value!r}, but it was trained with {trained_with!r}; restore "
+                f"that value in its config.json, or start a new run"
+            )
 
 
 def describe_state(trainer: "Trainer") -> Schema:

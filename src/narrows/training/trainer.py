@@ -14,9 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from narrows._util.checks import OBJECT, TEXT, Rule, check
 from narrows._util.errors import NarrowsError, setting
-from narrows._util.schema import require
 from narrows.data import Batches
 from narrows.model.vae import VAE
 from narrows.objective import ERRORS
@@ -26,20 +24,16 @@ from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.registry import RECIPES
 from narrows.runs.records import DecisionRow, MetricRow, Result
 from narrows.training.certify import certify
-from narrows.training.checkpoint import OtherRun
-from narrows.training.config import config_from_dict, to_dict
+from narrows.training.config import to_dict
 from narrows.training.listeners import Listener, RunStart
 from narrows.training.model_file import description, in_users_units, versions
 from narrows.training.selection import Candidate, Selection
 from narrows.training.setup import Build, Plan, make_accelerator, make_model, on_first_process
 from narrows.training.signals import Interrupted, StopRequest
 from narrows.training.sinks import Sink
-from narrows.training.state import describe_state
 from narrows.training.trackers import Trackers
 from narrows.training.validation import describe_dimensions, errors_of_first, per_input
 
-MAY_CHANGE = ("data", "steps", "effort", "device", "threads", "track", "log_every", "eval_every", "checkpoint_every")
-"""Settings that may differ when a run is resumed; data that changed are recognised by their fingerprint."""
 PARTS = ("objective", "optimiser", "batches", "selection")
 """The trainer's parts whose state is in their `state_dict`."""
 TEST_SEED = 2
@@ -204,40 +198,8 @@ class Trainer:
             **{part: getattr(self, part).state_dict() for part in PARTS},
         }
 
-    def check_state(self, state: Any, same_run: bool = True) -> None:
-        """Check a state before any of it is used.
-
-        Arguments:
-            state: What a checkpoint holds.
-            same_run: Whether it must be of this run; otherwise a run with another tau on the same data will do.
-
-        Raises:
-            OtherRun: The data, or a setting on which training depends, have changed since.
-            NarrowsError: An entry is missing, unknown, or not what it must be.
-        """
-        require(state, Rule("an object", lambda value: isinstance(value, dict)), "its content")
-        check(state, {"config": OBJECT, "fingerprint": TEXT})
-        config_from_dict(state["config"], "config")
-        if same_run:
-            self._check_same_run(state)
-        require(state, describe_state(self))
-
-    def _check_same_run(self, state: dict[str, Any]) -> None:
-        if state["fingerprint"] != self.plan.fingerprint:
-            raise OtherRun(
-                f"the data {self.config.data} are not those this run was started with; nothing was changed: restore "
-                f"the data, or start a new run"
-            )
-        for name, value in to_dict(self.config).items():
-            trained_with = state["config"].get(name, value)
-            if name not in MAY_CHANGE and value != trained_with:
-                raise OtherRun(
-                    f"the settings of this run say {name} = {value!r}, but it was trained with {trained_with!r}; "
-                    f"restore that value in its config.json, or start a new run"
-                )
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Become the run that `state`, which `check_state` accepts, was taken from."""
+        """Become the run that `state`, which `state.check_state` accepts, was taken from."""
         for part in PARTS:
             getattr(self, part).load_state_dict(state[part])
         self.recipe.load_recipe_state(state["recipe"])
