@@ -19,11 +19,11 @@ def place(tmp_path_factory) -> Place:
 @pytest.mark.parametrize(
     ("attack", "only", "count", "unit"),
     [
-        (kill, "fast", 4, "kills"),
+        (kill, "fast", 3, "kills"),
         (kill, "as-good-as", 2, "kills"),
-        (send, "paper", 4, "signals"),
-        (fill, "fast", 3, "full disks"),
-        (damage, "fast", 4, "damaged files"),
+        (send, "paper", 3, "signals"),
+        (fill, "fast", 2, "full disks"),
+        (damage, "fast", 2, "damaged files"),
         (collide, "paper", 1, "pairs"),
     ],
     ids=lambda value: value.__name__ if callable(value) else None,
