@@ -1,6 +1,7 @@
 """The run folder's contract: rows and results survive the trip through their files."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -199,3 +200,28 @@ def test_what_a_run_leaves_that_was_killed_before_it_began_is_no_run(tmp_path):
     assert "another process has just begun" in refused(folder.write_config, {}, new=True)
     folder.append_row(row(50))
     assert not folder.is_untouched()
+
+
+@pytest.mark.parametrize(
+    "name", ["result.json", "metrics.csv", "decisions.csv", "costs.csv", "config.json", "front.json"]
+)
+@pytest.mark.parametrize("kind", ["pipe", "huge"])
+def test_what_cannot_be_a_file_of_a_run_is_refused_at_once(tmp_path, name, kind):
+    """A named pipe would wait for ever, and a file of 20 GB, most of it a hole, would fill the memory."""
+    if kind == "pipe":
+        os.mkfifo(tmp_path / name)
+    else:
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(20 * 10**9)
+    folder, front = RunFolder(tmp_path), FrontFolder(tmp_path)
+    readers = {
+        "result.json": folder.read_result,
+        "metrics.csv": folder.read_rows,
+        "decisions.csv": folder.read_decisions,
+        "costs.csv": folder.read_first_costs,
+        "config.json": folder.read_config,
+        "front.json": front.read_about,
+    }
+    text = refused(readers[name])
+    assert str(tmp_path / name) in text
+    assert ("is a named pipe" if kind == "pipe" else "20,000,000,000 bytes") in text

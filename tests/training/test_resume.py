@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import asdict
 
@@ -15,6 +16,7 @@ from narrows.cli import main
 from narrows.runs.folder import RunFolder
 from narrows.runs.records import MetricRow
 from narrows.training.checkpoint import MAGIC, list_checkpoints, read_checkpoint
+from narrows.training.trainer import Trainer
 
 TAU = 180
 
@@ -314,3 +316,45 @@ def test_a_full_disk_is_said_plainly_and_nothing_is_lost(images, tmp_path, capsy
     assert not list(folder.path.rglob("*.part"))
     assert main(["resume", str(folder.path)]) == 0
     assert_same_run(whole, folder)
+
+
+def test_a_loop_over_runs_can_be_stopped_from_python(images, tmp_path):
+    """Ctrl-C is a KeyboardInterrupt, also where a run has turned it into a checkpoint."""
+    code = f"""
+import os, signal, narrows
+from narrows.training.trainer import Trainer
+
+train_batch = Trainer.train_batch
+def train_and_stop(trainer):
+    train_batch(trainer)
+    if trainer.step == 5:
+        os.kill(os.getpid(), signal.SIGINT)
+Trainer.train_batch = train_and_stop
+for number in range(3):
+    try:
+        narrows.train(narrows.TrainConfig(data={str(images)!r}, tau=180, width=2, n=4, batch=16), f"run-{{number}}")
+    except Exception as error:
+        print("a failed run:", error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=HANGS)
+    assert "Interrupted: stopped by SIGINT after batch 5" in done.stderr
+    assert done.stdout == ""
+    assert os.listdir(tmp_path) == ["run-0"]
+
+
+def test_a_folder_that_was_moved_while_its_run_was_training_is_said_so(images, tmp_path, capsys, monkeypatch):
+    train_batch = Trainer.train_batch
+
+    def train_and_move(trainer):
+        train_batch(trainer)
+        if trainer.step == 5:
+            (tmp_path / "run").rename(tmp_path / "moved")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "train_batch", train_and_move)
+        assert (
+            main(["train", str(images), "--tau", str(TAU), "--steps", "60", "--out", str(tmp_path / "run"), *SMALL])
+            == 2
+        )
+    assert "was moved or deleted while its run was training; if it was moved, continue" in capsys.readouterr().err
+    assert main(["resume", str(tmp_path / "moved")]) == 0

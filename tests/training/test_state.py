@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
@@ -237,3 +238,9 @@ def test_a_front_says_which_checkpoint_was_damaged(tmp_path):
     outcome = resume_front(front.path, data=x.astype(np.float32))
     assert outcome.warnings == [f"the checkpoint {last} is damaged"]
     assert level.model.read_bytes() == before
+
+
+def test_a_checkpoint_that_is_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "batch-000000001.ckpt")
+    with pytest.raises(NarrowsError, match="is a named pipe"):
+        read_checkpoint(tmp_path / "batch-000000001.ckpt")

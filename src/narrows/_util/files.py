@@ -24,6 +24,8 @@ except ImportError:  # not a POSIX system: nothing is locked, and leftovers stay
 
 PART = ".part"
 """Ending of temporary files; their names begin with a dot."""
+LARGEST_TEXT = 128 * 2**20
+"""Bytes of the largest .json, .toml or .csv file in a run's folder that is read: a million rows of metrics."""
 
 
 @contextlib.contextmanager
@@ -120,7 +122,18 @@ def append_line(path: Path, header: Sequence[str], cells: Iterable[str]) -> str:
 
 def whole_lines(path: Path) -> list[str]:
     """Return the complete lines after the header; text after the last newline is not a row."""
-    return path.read_text().split("\n")[1:-1] if path.exists() else []
+    return read_text(path).split("\n")[1:-1] if path.exists() else []
+
+
+def read_text(path: Path) -> str:
+    """Return the text of one of our own files; raise if it is a pipe or a device, or larger than any such file."""
+    check_regular(path)
+    size = path.stat().st_size
+    if size > LARGEST_TEXT:
+        raise NarrowsError(
+            f"{path} has {size:,} bytes, more than any such file of a run; copy it again from its source"
+        )
+    return path.read_text("utf-8-sig")
 
 
 def read_json(path: Path, what: str = "") -> Any:
@@ -134,11 +147,12 @@ def read_json(path: Path, what: str = "") -> Any:
         NarrowsError: The file cannot be read, or is not valid JSON.
     """
     named = f"{what} {path}".lstrip()
-    check_regular(path)
     try:
-        return parse_json(path.read_text("utf-8-sig"))
+        return parse_json(read_text(path))
     except OSError as error:
         raise cannot_read(path, error, what) from error
+    except NarrowsError:
+        raise
     except ValueError as error:
         raise NarrowsError(f"{named} is damaged: it is not valid JSON ({error})") from error
 

@@ -43,4 +43,5 @@ app = App(
     help_format="plaintext",
     version_flags=["--version"],
     console=BoundedConsole(),
+    suppress_keyboard_interrupt=False,  # program.py says how to go on
 )

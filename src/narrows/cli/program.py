@@ -65,16 +65,16 @@ def _run(tokens: list[str]) -> int:
     except CycloptsError as error:
         print_error(in_our_words(error))
         return 2
-    except KeyboardInterrupt as error:
-        number = ended_by(error)
-        with contextlib.suppress(OSError):
-            print(f"narrows: stopped by {signal.Signals(number).name}", file=sys.stderr)
-        return 128 + number
     except Interrupted as stopped:
         with contextlib.suppress(OSError):
             say(f"{stopped}; {way_on(stopped.folder)}")
             flush_output()
         return 128 + stopped.number
+    except KeyboardInterrupt as error:
+        number = ended_by(error)
+        with contextlib.suppress(OSError):
+            print(f"narrows: stopped by {signal.Signals(number).name}", file=sys.stderr)
+        return 128 + number
     except OutputError as error:
         return unwritten(error)
     except OSError as error:

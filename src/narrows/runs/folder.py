@@ -33,9 +33,9 @@ from narrows._util.errors import NarrowsError, setting
 from narrows._util.files import (
     append_line,
     cannot_read,
-    check_regular,
     is_leftover,
     read_json,
+    read_text,
     remove_leftovers,
     whole_lines,
     write_atomic,
@@ -127,7 +127,7 @@ class RunFolder:
         if not self.result.exists():
             return None
         try:
-            return Result.from_json(self.result.read_text())
+            return Result.from_json(read_text(self.result))
         except OSError as error:
             raise cannot_read(self.result, error) from error
         except ValueError as error:
@@ -186,12 +186,13 @@ def read_settings(path: Path) -> dict[str, Any]:
     Raises:
         NarrowsError: The file cannot be read, or does not hold one object of settings.
     """
-    check_regular(path)
     if path.suffix == ".toml":
         try:
-            content: Any = tomllib.loads(path.read_text("utf-8-sig"))
+            content: Any = tomllib.loads(read_text(path))
         except OSError as error:
             raise cannot_read(path, error, "the config file") from error
+        except NarrowsError:
+            raise
         except (ValueError, RecursionError) as error:
             why = "it is nested too deeply" if isinstance(error, RecursionError) else error
             raise NarrowsError(f"the config file {path} is damaged: it is not valid TOML ({why})") from error
@@ -206,6 +207,8 @@ def _read(path: Path, parse: Callable[[str], Row], needed_by: str) -> list[Row]:
     rows: list[Row] = []
     try:
         rows.extend(map(parse, whole_lines(path)))
+    except NarrowsError:
+        raise
     except ValueError as error:
         where = f"near line {len(rows) + 2} ({printable(error)})"
         raise NarrowsError(f"{path} is damaged {where}; delete it: only the {needed_by} need it") from None

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from narrows._util.errors import NarrowsError
-from narrows._util.files import write_atomic
+from narrows._util.files import check_regular, write_atomic
 
 NAME = b"narrows checkpoint "
 MAGIC = NAME + b"9\n"
@@ -85,6 +85,7 @@ def read_checkpoint(path: Path, check: Check | None = None) -> dict[str, Any]:
         OtherRun: `check` says so.
         NarrowsError: Another version wrote it.
     """
+    check_regular(path)
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -23,8 +23,11 @@ AGAIN = 0.02
 """Seconds after which a signal is sent again that came at a moment when it could not be acted on."""
 
 
-class Interrupted(Exception):
-    """A run was stopped by a signal after `step` batches; its checkpoint is written."""
+class Interrupted(KeyboardInterrupt):
+    """A run was stopped by a signal after `step` batches; its checkpoint is written.
+
+    It is a KeyboardInterrupt, so that `except Exception` in a loop over runs does not take it for a failed run.
+    """
 
     def __init__(self, step: int, folder: Path, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name} after batch {step}")

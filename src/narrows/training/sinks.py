@@ -1,5 +1,6 @@
 """Where a run writes: a folder, or memory for the estimator. The trainer knows only the interface, `Sink`."""
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -13,6 +14,8 @@ from narrows.runs.records import DecisionRow, MetricRow, Result
 from narrows.training.checkpoint import list_checkpoints, save_checkpoint, write_state
 from narrows.training.signals import Interrupted, StopRequest, ended_by
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says when there is no room."""
 State = Callable[[], dict[str, Any]]
 """Returns the run's whole state; called only by a sink that stores it."""
 
@@ -98,13 +101,24 @@ class FolderSink(Sink):
         try:
             with super().session() as stop, self.files.lock():
                 yield stop
+        except Interrupted:
+            raise
         except KeyboardInterrupt as stopped:
             raise Interrupted(self.saved_step, self.files.path, ended_by(stopped)) from None
         except OSError as error:
-            raise NarrowsError(
-                f"cannot write into {self.files.path}: {error.strerror or error}; what was saved is safe: free some "
-                f"space, then {way_on(outermost(self.files))}"
-            ) from error
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> NarrowsError:
+        if not self.files.path.exists():
+            return NarrowsError(
+                f"the folder {self.files.path} was moved or deleted while its run was training; if it was moved, "
+                f"continue with `narrows resume` and its new place"
+            )
+        remedy = "free some space" if error.errno in FULL else "mend that"
+        return NarrowsError(
+            f"cannot write into {self.files.path}: {error.strerror or error}; what was saved is safe: {remedy}, then "
+            f"{way_on(outermost(self.files))}"
+        )
 
     def start(self, settings: dict[str, Any], state: State) -> None:
         """Write the settings and a checkpoint of batch 0, so that the run can be resumed from any moment on."""
@@ -143,6 +157,7 @@ class FolderSink(Sink):
 
     def write_model(self, model: VAE, about: dict[str, Any]) -> None:
         """Write model.safetensors."""
+        self.files.path.stat()  # raises if the folder is gone
         save_model(model, self.files.model, about)
 
     def write_result(self, result: Result) -> None:

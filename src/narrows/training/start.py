@@ -70,6 +70,7 @@ def train(
 
     Raises:
         NarrowsError: Settings or data cannot be used, or the folder cannot be written.
+        Interrupted: Ctrl-C or SIGTERM stopped the run, whose checkpoint is written; it is a KeyboardInterrupt.
     """
     config, listener = check_arguments(config, out, listener)
     config = replace(config, data=absolute(config.data) if data is None else IN_MEMORY)
@@ -111,10 +112,9 @@ def resume(
     finished = folder.read_result()
     if steps is not None:
         if RECIPES[config.recipe].ends_by_itself and finished is not None:
-            raise NarrowsError(
-                f"{out} has had its last phase and cannot continue; start a new run with "
-                f"{setting('effort', 'thorough')}"
-            )
+            larger = f"a larger {setting('steps')}, or none"
+            other = setting("effort", "thorough") if config.steps == "auto" else larger
+            raise NarrowsError(f"{out} has had its last phase and cannot continue; start a new run with {other}")
         config = replace(config, steps=steps).checked()
     ended = finished is not None and config.as_good_as is None and config.steps in ("auto", finished.steps)
     if finished is not None and ended and _is_whole(folder.model):
