@@ -24,7 +24,7 @@ demo: $(READY)
 test: lint browser
 	$(BIN)/pytest
 
-# The fault suite at full length (docs/faults.md): about two hours on two cores. A quick part of it is in `make test`.
+# The fault suite at full length (docs/faults.md): an hour or two on two cores. A quick part of it is in `make test`.
 # Every part runs, also after a failure; any failure fails the whole.
 faults: $(READY)
 	@failed=0; \
