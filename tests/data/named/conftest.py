@@ -1,27 +1,16 @@
 """A real file system that is soon full."""
 
 import contextlib
-import subprocess
 
 import pytest
+
+from faults import disks
 
 
 @pytest.fixture
 def small_disk(tmp_path):
     """Mount file systems of some kilobytes for the length of a test: small_disk(160) gives a folder."""
+    if not disks.can_mount():
+        pytest.skip("mounting a small file system is not permitted here")
     with contextlib.ExitStack() as mounts:
-
-        def mount(kilobytes):
-            disk = tmp_path / "disk"
-            disk.mkdir()
-            command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "narrows-test", str(disk)]
-            try:
-                mounted = subprocess.run(command, capture_output=True, check=False)
-            except FileNotFoundError:
-                pytest.skip("there is no mount command")
-            if mounted.returncode:
-                pytest.skip("mounting a small file system is not permitted here")
-            mounts.callback(subprocess.run, ["umount", str(disk)], check=True)
-            return disk
-
-        yield mount
+        yield lambda kilobytes: mounts.enter_context(disks.small_disk(tmp_path / "disk", kilobytes))
