@@ -84,6 +84,23 @@ def is_leftover(path: Path) -> bool:
     return path.name.startswith(".") and path.suffix == PART
 
 
+@contextlib.contextmanager
+def hold(folder: Path, busy: NarrowsError) -> Iterator[None]:
+    """Hold a folder while the block runs, where the system has flock; raise `busy` if another process holds it."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise busy from None
+    else:
+        yield
+    finally:
+        os.close(handle)
+
+
 def remove_leftovers(folder: Path, name: str = "*") -> None:
     """Remove what killed writers of this file, or of any file in the folder, left behind."""
     if fcntl is None:

@@ -6,7 +6,7 @@ report.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -61,10 +61,24 @@ class _Inputs:
     """Whether data may be read for a model without a fingerprint."""
 
 
-def write_comparison(folders: Sequence[RunFolder], out: Path, trust_data: bool = False) -> Path:
-    """Write a page about several runs to `out`; `trust_data` is that of `write_report`."""
+def write_comparison(
+    folders: Sequence[RunFolder], out: Path, trust_data: bool = False, others: Sequence[tuple[str, str, str]] = ()
+) -> Path:
+    """Write a page about several runs.
+
+    Arguments:
+        folders: The runs.
+        out: The page.
+        trust_data: As for `write_report`.
+        others: Runs of a sweep that have no answer: name, status and reason.
+    """
     runs = [Compared(name, read_run(folder)) for folder, name in zip(folders, _names(folders), strict=True)]
-    write_atomic(out, _page(f"{len(runs)} runs compared", runs, out, _Inputs(None, trust_data), None).html())
+    page = _page(f"{text.plural(len(runs), 'run')} compared", runs, out, _Inputs(None, trust_data), None)
+    if others:
+        missing = Table(["run", "status", "reason"], [list(other) for other in others])
+        section = Section("others", "Runs without an answer", [missing])
+        page = replace(page, sections=[*page.sections[:1], section, *page.sections[1:]])
+    write_atomic(out, page.html())
     return out
 
 

@@ -33,6 +33,7 @@ from narrows._util.errors import NarrowsError, setting
 from narrows._util.files import (
     append_line,
     cannot_read,
+    hold,
     is_leftover,
     read_json,
     read_text,
@@ -43,16 +44,14 @@ from narrows._util.files import (
 from narrows._util.text import printable
 from narrows.runs.records import DecisionRow, MetricRow, Result, cost_columns, parse_costs
 
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # not a POSIX system
-    fcntl = None
-
 Row = TypeVar("Row")
 Records = dict[str, list[str]]
 """The lines of a run's .csv files by name, without their headers."""
 HEADERS = {"metrics.csv": MetricRow.columns(), "decisions.csv": DecisionRow.columns()}
+
+
+class InUse(NarrowsError):
+    """A run's folder is held by another process."""
 
 
 class RunFolder:
@@ -77,20 +76,10 @@ class RunFolder:
     def lock(self) -> Iterator[None]:
         """Hold the folder while training in it, so that no second process does (where the system has flock)."""
         self.checkpoints.mkdir(parents=True, exist_ok=True)
-        if fcntl is None:
-            yield
-            return
-        handle = os.open(self.checkpoints, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise NarrowsError(f"{self.path} is being trained by another process; wait for it or stop it") from None
-        else:
+        with hold(self.checkpoints, InUse(f"{self.path} is being trained by another process; wait for it or stop it")):
             remove_leftovers(self.path)
             remove_leftovers(self.checkpoints)
             yield
-        finally:
-            os.close(handle)
 
     def is_untouched(self) -> bool:
         """Return whether nothing but the settings was written: the run was killed before its first checkpoint."""

@@ -63,7 +63,7 @@ def train_front(
         NarrowsError: Settings, taus or data cannot be used, or the folder cannot be written.
     """
     config, listener = check_arguments(config, out, listener)
-    levels = _checked(config, taus)
+    levels = checked_taus(config, taus)
     config = replace(config, data=absolute(config.data) if data is None else IN_MEMORY)
     loaded = load_data(config, data, listener)
     trainer = Trainer(make_plan(replace(config, tau=levels[0]), loaded), listener)
@@ -89,7 +89,8 @@ def resume_front(
     return _train_levels(config, about["taus"], folder, load_data(config, data, listener), listener)
 
 
-def _checked(config: TrainConfig, taus: Sequence[float | str]) -> list[float]:
+def checked_taus(config: TrainConfig, taus: Sequence[float | str]) -> list[float]:
+    """Return the taus of a front in rising order; raise if they, or the settings, are not those of a front."""
     try:
         numbers = [float(tau) for tau in taus]
     except (TypeError, ValueError, OverflowError):
