@@ -1,9 +1,112 @@
-"""Several training processes: averages over all of them, and an orderly end."""
+"""Several training processes: what they agree on, averages over all of them, and an orderly end.
 
+All processes run the same lines. So what one of them finds out alone, or what goes wrong in one of them alone, must be
+made known to the others before they wait for it in vain.
+"""
+
+import contextlib
 import gc
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import torch
 from torch import Tensor
+from torch.distributed import DistError, ReduceOp
+
+from narrows._util.errors import NarrowsError
+from narrows._util.launch import ProcessLost
+
+Made = TypeVar("Made")
+
+
+def on_first_process(make: Callable[[], Made]) -> Made:
+    """Call `make` on the first process only, and return its result, or raise its error, on all of them."""
+    if not _several():
+        return make()
+    attempt = [_attempt(make) if torch.distributed.get_rank() == 0 else None]
+    torch.distributed.broadcast_object_list(attempt)
+    return _outcome(attempt[0])
+
+
+def on_each_process(make: Callable[[], Made]) -> Made:
+    """Call `make` on every process and return its result, or raise the first error of any process on all of them."""
+    if not _several():
+        return make()
+    made, error = _attempt(make)
+    errors: list[Exception | None] = [None] * process_count()
+    torch.distributed.all_gather_object(errors, error)
+    return _outcome((made, next((one for one in errors if one is not None), None)))
+
+
+def _attempt(make: Callable[[], Made]) -> tuple[Made | None, Exception | None]:
+    try:
+        return make(), None
+    except (NarrowsError, OSError) as error:
+        return None, error
+
+
+def _outcome(attempt: tuple[Made | None, Exception | None] | None) -> Made:
+    assert attempt is not None
+    made, error = attempt
+    if error is not None:
+        raise error
+    return made  # type: ignore[return-value]  # None only where `make` returns it
+
+
+@contextlib.contextmanager
+def others_needed(way_on: Callable[[], str]) -> Iterator[None]:
+    """Turn the many exceptions that the end of another process causes into one.
+
+    Arguments:
+        way_on: Returns what to do then, the end of a sentence.
+
+    Raises:
+        ProcessLost: Another process has ended.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not _several() or not _is_lost(error):
+            raise
+        raise ProcessLost(f"another of the {process_count()} training processes has ended; {way_on()}") from None
+
+
+def _is_lost(error: RuntimeError) -> bool:
+    return isinstance(error, DistError) or any(word in str(error) for word in ("gloo", "NCCL", "TCPStore"))
+
+
+class Vote:
+    """The largest of the numbers that the processes give after each batch, known to all of them one batch later.
+
+    The exchange runs on the CPU beside the next batch, so nobody waits for it.
+    """
+
+    def __init__(self) -> None:
+        self._group = torch.distributed.new_group(backend="gloo") if _several() else None
+        self._pending: tuple[torch.distributed.Work, Tensor] | None = None
+
+    def result(self, number: int) -> int:
+        """Give this batch's number; return the largest of the batch before, or, with one process, this number."""
+        if self._group is None:
+            return number
+        before = self._finish()
+        votes = torch.tensor([number])
+        work = torch.distributed.all_reduce(votes, ReduceOp.MAX, self._group, async_op=True)
+        assert work is not None
+        self._pending = work, votes
+        return before
+
+    def close(self) -> None:
+        """Wait for the last exchange; another process may have ended."""
+        with contextlib.suppress(RuntimeError):
+            self._finish()
+
+    def _finish(self) -> int:
+        if self._pending is None:
+            return 0
+        (work, votes), self._pending = self._pending, None
+        work.wait()
+        return int(votes)
 
 
 def mean_over_processes(value: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from cyclopts.config import Dict
 
 from narrows._util.allocator import keep_memory
 from narrows._util.errors import NarrowsError, as_option
+from narrows._util.launch import OTHERS_FIRST, ProcessLost, is_first_to_report
 from narrows._util.printing import print_error, say
 from narrows.cli import apply, data, evaluate, explore, report, reproduce, sweep, train, watch  # noqa: F401
 from narrows.cli.app import app
@@ -60,20 +61,24 @@ def _run(tokens: list[str]) -> int:
         flush_output()
         return code if isinstance(code, int) else 0
     except NarrowsError as error:
-        print_error(error.spelled(as_option))
+        if is_first_to_report(OTHERS_FIRST if isinstance(error, ProcessLost) else 0):
+            print_error(error.spelled(as_option))
         return 2
     except CycloptsError as error:
-        print_error(in_our_words(error))
+        if is_first_to_report():
+            print_error(in_our_words(error))
         return 2
     except Interrupted as stopped:
-        with contextlib.suppress(OSError):
-            say(f"{stopped}; {way_on(stopped.folder)}")
-            flush_output()
+        if is_first_to_report():
+            with contextlib.suppress(OSError):
+                say(f"{stopped}; {way_on(stopped.folder)}")
+                flush_output()
         return 128 + stopped.number
     except KeyboardInterrupt as error:
         number = ended_by(error)
-        with contextlib.suppress(OSError):
-            print(f"narrows: stopped by {signal.Signals(number).name}", file=sys.stderr)
+        if is_first_to_report():
+            with contextlib.suppress(OSError):
+                print(f"narrows: stopped by {signal.Signals(number).name}", file=sys.stderr)
         return 128 + number
     except OutputError as error:
         return unwritten(error)

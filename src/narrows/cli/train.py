@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.launch import is_first_process
 from narrows._util.printing import print_line, say, warn
 from narrows.cli.app import app
 from narrows.cli.output import OutputError, flush_output
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
     from narrows.training.start import Outcome
 
 DEFAULTS = TrainConfig()
+Resume = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        help="Start the run in --out if it is not there yet, continue it if it was stopped, print the answer if it "
+        "has ended: the same command again goes on after anything.",
+    ),
+]
 
 
 @app.command
@@ -31,6 +40,7 @@ def train(
     *,
     out: Path | None = None,
     config: Path | None = None,
+    resume: Resume = False,
     live: bool = False,
     settings: Annotated[TrainConfig, Parameter(name="*")] = DEFAULTS,
 ) -> None:
@@ -46,6 +56,7 @@ def train(
         narrows train table.csv --columns height,weight,age --tau 0.2
         narrows train --config runs/faces/config.json --seed 1
         narrows train my.npy --explained 0.95 --live
+        narrows train my.npy --explained 0.95 --out runs/my --resume
 
     Parameters
     ----------
@@ -53,7 +64,8 @@ def train(
         A named set (see `narrows data list`), a file (.npy, .npz, .csv, .parquet, .h5, FILE::key), a folder of
         images, or hf:NAME from the Hugging Face hub.
     out
-        The run's folder, new or empty; by default the next free runs/NAME-1, runs/NAME-2, ...
+        The run's folder, new or empty (with --resume also its own); by default the next free runs/NAME-1,
+        runs/NAME-2, ...
     config
         A .toml or .json file with any of these settings, such as another run's config.json.
     live
@@ -62,7 +74,7 @@ def train(
     from narrows.report.live.display import make_display
     from narrows.training.start import train
 
-    _show(train(_with_data(settings, data), out, listener=make_display(live)))
+    _show(train(_with_data(settings, data), out, listener=make_display(live), resume=resume))
 
 
 @app.command
@@ -73,6 +85,7 @@ def front(
     taus: str,
     out: Path | None = None,
     config: Path | None = None,
+    resume: Resume = False,
     live: bool = False,
     settings: Annotated[TrainConfig, Parameter(name="*")] = DEFAULTS,
 ) -> None:
@@ -89,7 +102,8 @@ def front(
     taus
         The taus, separated by commas.
     out
-        The front's folder, new or empty, with one run per tau; by default the next free runs/NAME-front-1, ...
+        The front's folder, new or empty (with --resume also its own), with one run per tau; by default the next free
+        runs/NAME-front-1, ...
     config
         A .toml or .json file with any of these settings, such as another run's config.json; its tau is not used.
     live
@@ -98,7 +112,7 @@ def front(
     from narrows.report.live.display import make_display
     from narrows.training.front import train_front
 
-    _show(train_front(_with_data(settings, data), taus.split(","), out, listener=make_display(live)))
+    _show(train_front(_with_data(settings, data), taus.split(","), out, listener=make_display(live), resume=resume))
 
 
 @app.command
@@ -124,8 +138,6 @@ def resume(run: Path, /, *, steps: int | None = None, live: bool = False) -> Non
         outcome: Outcome | FrontOutcome = resume_front(run, listener=make_display(live))
     else:
         outcome = resume(run, steps, listener=make_display(live))
-    for line in outcome.warnings:
-        warn(f"{line}; the one before it was used")
     _show(outcome)
 
 
@@ -171,7 +183,6 @@ def _show(outcome: "Outcome | FrontOutcome") -> None:
     """Print the answer, draw the curves and write the reports, on the first process."""
     from narrows.report.comparison import write_front
     from narrows.report.figures.figure_files import draw_curves, draw_front
-    from narrows.report.live.display import is_first_process
     from narrows.report.live.page import drop_live
     from narrows.report.run_page import write_report
     from narrows.report.text import front_table, full_answer
@@ -180,6 +191,8 @@ def _show(outcome: "Outcome | FrontOutcome") -> None:
 
     if not is_first_process():
         return
+    for line in outcome.warnings:
+        warn(f"{line}; the one before it was used")
     with StopRequest():  # the results are written; a Ctrl-C now would only cut the answer off
         if isinstance(outcome, Outcome):
             run = outcome.folder

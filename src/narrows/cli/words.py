@@ -37,7 +37,8 @@ def check_word(name: str, word: str, kinds: Sequence[Any]) -> None:
         raise NarrowsError(f"{name} is empty; name a path")
     choices = [choice for kind in kinds for choice in get_args(kind)]
     number = next((kind for kind in kinds if kind in (int, float)), None)
-    if number is None or word in choices or _is_number(word, number):
+    is_text = str in kinds and not _is_number(word, float)
+    if number is None or is_text or word in choices or _is_number(word, number):
         return
     rule = "a whole number" if number is int else "a number"
     hint = "; write decimals with a point" if number is float and _is_number(word.replace(",", "."), float) else ""

@@ -1,6 +1,7 @@
 """The run folder: which files a run leaves, and how they are written and read.
 
 config.json        every setting; `narrows train --config` accepts it
+request.json       the settings as they were asked for, by which the same command, sent again, finds its run
 metrics.csv        one row per `log_every` batches (`MetricRow`)
 decisions.csv      which gates closed and reopened, and when (`DecisionRow`; recipes that decide)
 costs.csv          each dimension's cost of removal at the same batches, empty once it is closed (the same recipes)
@@ -47,6 +48,7 @@ from narrows.runs.records import DecisionRow, MetricRow, Result, cost_columns, p
 Row = TypeVar("Row")
 Records = dict[str, list[str]]
 """The lines of a run's .csv files by name, without their headers."""
+REQUEST = "request.json"
 HEADERS = {"metrics.csv": MetricRow.columns(), "decisions.csv": DecisionRow.columns()}
 
 
@@ -60,6 +62,7 @@ class RunFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = path_argument("path", path)
         self.config = self.path / "config.json"
+        self.request = self.path / REQUEST
         self.metrics = self.path / "metrics.csv"
         self.decisions = self.path / "decisions.csv"
         self.costs = self.path / "costs.csv"
@@ -106,6 +109,18 @@ class RunFolder:
     def write_config(self, settings: dict[str, Any], new: bool = False) -> None:
         """Store the run's settings; with `new`, raise if there are some already."""
         write_first(self.config, json.dumps(settings, indent=2) + "\n", new)
+
+    def read_request(self) -> dict[str, Any] | None:
+        """Return the settings as they were asked for; None for a run that was started by an earlier version.
+
+        Raises:
+            NarrowsError: request.json is damaged.
+        """
+        return read_settings(self.request) if self.request.exists() else None
+
+    def write_request(self, settings: dict[str, Any]) -> None:
+        """Store the settings as they were asked for."""
+        write_atomic(self.request, json.dumps(settings, indent=2) + "\n")
 
     def read_result(self) -> Result | None:
         """Return the answer, or None while the run has not ended.
@@ -209,7 +224,9 @@ def _read(path: Path, parse: Callable[[str], Row], needed_by: str) -> list[Row]:
 def is_free(path: Path) -> bool:
     """Return whether a folder holds nothing, or only what a run leaves that was killed before it began."""
     return all(
-        is_leftover(entry) or (entry.name == "checkpoints" and entry.is_dir() and is_free(entry))
+        is_leftover(entry)
+        or entry.name == REQUEST
+        or (entry.name == "checkpoints" and entry.is_dir() and is_free(entry))
         for entry in path.iterdir()
     )
 

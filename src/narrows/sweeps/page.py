@@ -1,10 +1,10 @@
-"""The comparison page of a sweep, written anew whenever a run ends, but never for a tenth of the time."""
+"""The comparison page of a sweep, written anew whenever a run ends, but only for a tenth of the time."""
 
-import time
 from pathlib import Path
 
 from narrows._util.printing import warn
 from narrows.report.comparison import write_comparison
+from narrows.report.live.display import Budget
 from narrows.runs.folder import RunFolder
 from narrows.sweeps.table import SweepTable
 
@@ -13,23 +13,20 @@ SHARE = 0.1
 
 
 class ComparisonPage:
-    """The page, and when it was written."""
+    """The page, and when it may be written again."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.next = 0.0
-        """When it may be written again."""
+        self.budget = Budget(0, SHARE)
 
     def write(self, table: SweepTable, now: bool = False) -> None:
         """Write the page, if it is time or has to be `now`; if it cannot be written, the answers are safe."""
-        started = time.monotonic()
-        if started < self.next and not now:
+        if not (now or self.budget.is_due()):
             return
         done = [RunFolder(table.folder / row.run) for row in table if row.status == "done"]
         others = [(row.run, row.status, row.reason) for row in table.failed]
-        try:
-            write_comparison(done, self.path, others=others)
-        except Exception as error:
-            warn(f"{self.path} could not be written ({type(error).__name__}: {error}); the answers are safe")
-        took = time.monotonic() - started
-        self.next = time.monotonic() + took / SHARE
+        with self.budget.spend():
+            try:
+                write_comparison(done, self.path, others=others)
+            except Exception as error:
+                warn(f"{self.path} could not be written ({type(error).__name__}: {error}); the answers are safe")

@@ -29,6 +29,7 @@ from narrows.runs.folder import read_settings
 from narrows.sweeps.engine import Resources
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
 from narrows.training.front import checked_taus
+from narrows.training.request import EQUIPMENT
 
 Combine = Literal["product", "zip"]
 SWEEP = "sweep"
@@ -73,8 +74,9 @@ class Plan:
     jobs: int | None = None
 
     def identity(self) -> dict[str, Any]:
-        """Return what must stay the same when the sweep is resumed."""
-        return {**self.settings, "combine": self.combine, "taus": self.taus}
+        """Return what must stay the same when the sweep is resumed: all but what another machine may need otherwise."""
+        kept = {name: value for name, value in self.settings.items() if name not in EQUIPMENT or type(value) is list}
+        return {**kept, "combine": self.combine, "taus": self.taus}
 
 
 def make_plan(source: "str | os.PathLike[str] | Mapping[str, Any]") -> Plan:

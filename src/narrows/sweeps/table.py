@@ -112,7 +112,8 @@ class SweepTable(Sequence[Row]):
         lines = zip(*columns.values(), strict=True)
         return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the values of each column."""
         records = self.records()
         return {name: [record[name] for record in records] for name in records[0]} if records else {}
 

@@ -1,6 +1,7 @@
 """The settings of a run, one field each; the command line is made from this class, and every run stores it."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 PROMISES = ("tau", "tau_per_value", "explained", "as_good_as")
 """The ways to say which error is accepted; a run has one."""
-COUNTS = ("as_good_as", "n", "steps", "batch", "width", "threads", "log_every", "eval_every", "checkpoint_every")
+COUNTS = ("as_good_as", "n", "steps", "batch", "width", "threads", "log_every", "eval_every")
 MOST_THREADS = 1_024
 """Threads of torch; with many more, the library that starts them ends the process."""
 SMALLEST, LARGEST = 1e-30, 1e30
@@ -96,8 +97,8 @@ class TrainConfig:
     """Batches per row of metrics.csv."""
     eval_every: int = 500
     """Batches between two passes over the validation split, at least."""
-    checkpoint_every: int = 1_000
-    """Batches between two checkpoints."""
+    checkpoint_every: int | str = 1_000
+    """Batches between two checkpoints, which are at most 10 minutes apart; or time, such as 30s, 5m or 1h."""
 
     def reading(self) -> "ReadOptions":
         """Return the settings that say how the data are read."""
@@ -123,10 +124,28 @@ class TrainConfig:
             _check(values, name, "at least 1", lambda value: value == "auto" or value >= 1)
             _check(values, name, f"at most {MOST:,}", lambda value: value == "auto" or value <= MOST)
         _check(values, "threads", f"at most {MOST_THREADS:,}", lambda value: value <= MOST_THREADS)
+        every = "a number of batches, or a time such as 30s, 5m or 1h"
+        _check(values, "checkpoint_every", every, lambda value: _is_interval(value))
         for name in ("seed", "split_seed"):
             _check(values, name, "between 0 and 2^63", lambda value: 0 <= value < 2**63)
         _check_combination(values)
         return TrainConfig(**values)
+
+
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(s|m|h)")
+
+
+def seconds_of(time: str) -> float:
+    """Return the seconds of a time such as 30s, 5m or 1.5h."""
+    found = _TIME.fullmatch(time)
+    assert found is not None
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+def _is_interval(value: int | str) -> bool:
+    if isinstance(value, int):
+        return 1 <= value <= MOST
+    return _TIME.fullmatch(value) is not None and seconds_of(value) >= 1
 
 
 def _check(values: dict[str, Any], name: str, rule: str, holds: Callable[[Any], bool]) -> None:
@@ -174,7 +193,9 @@ def _plain_value(name: str, value: Any, kind: Any) -> Any:
         float: (Real, "a number"),
         str: (str, "text"),
     }
-    kind = next((kind for kind in allowed if kind in rules), None)
+    kind = str if isinstance(value, str) and str in allowed else next((one for one in allowed if one in rules), None)
+    if isinstance(value, str) and value.isdecimal() and int in allowed and str in allowed:
+        return int(value)  # as the command line and TOML may have it
     if kind is None:
         raise NarrowsError(f"{setting(name)} must be one of {', '.join(allowed)}; it is {brief(value)}")
     abstract, rule = rules[kind]

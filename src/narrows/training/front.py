@@ -15,6 +15,7 @@ from functools import partial
 
 from narrows._util.checks import argument, path_argument
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.processes import on_first_process
 from narrows._util.text import brief
 from narrows.data import Data, absolute
 from narrows.recipes.registry import RECIPES
@@ -24,7 +25,8 @@ from narrows.runs.records import Result
 from narrows.training.checkpoint import Damaged, load_newest, read_checkpoint
 from narrows.training.config import LARGEST, PROMISES, SMALLEST, TrainConfig, config_from_dict, to_dict
 from narrows.training.listeners import Listener
-from narrows.training.setup import make_plan, on_first_process
+from narrows.training.request import is_front_begun, with_equipment
+from narrows.training.setup import make_accelerator, make_plan
 from narrows.training.sinks import FolderSink
 from narrows.training.start import IN_MEMORY, LISTENER, AnyData, check_arguments, interrupted_in, load_data
 from narrows.training.state import check_state
@@ -49,6 +51,7 @@ def train_front(
     out: str | os.PathLike[str] | None = None,
     data: AnyData | None = None,
     listener: Listener | None = None,
+    resume: bool = False,
 ) -> FrontOutcome:
     """Find the number of dimensions for each tau.
 
@@ -58,17 +61,25 @@ def train_front(
         out: The front's folder, new or empty; by default the next free runs/NAME-front-1, ...
         data: As for `train`.
         listener: Hears how training goes.
+        resume: Start the front if `out` does not hold it yet, continue it if it was stopped, and return its answers if
+            it has ended.
 
     Raises:
-        NarrowsError: Settings, taus or data cannot be used, or the folder cannot be written.
+        NarrowsError: Settings, taus or data cannot be used, the folder cannot be written, or it holds something else.
     """
-    config, listener = check_arguments(config, out, listener)
+    config, listener = check_arguments(config, out, listener, resume)
     levels = checked_taus(config, taus)
     config = replace(config, data=absolute(config.data) if data is None else IN_MEMORY)
+    make_accelerator(config)
+    if resume and out is not None:
+        named = FrontFolder(out)
+        if on_first_process(lambda: is_front_begun(named, levels, config)):
+            stored = with_equipment(_stored(named), config)
+            return _train_levels(stored, levels, named, load_data(stored, data, listener), listener)
     loaded = load_data(config, data, listener)
     trainer = Trainer(make_plan(replace(config, tau=levels[0]), loaded), listener)
-    folder = on_first_process(config, lambda: FrontFolder(claim_folder(out, f"{loaded.name}-front")))
-    on_first_process(config, lambda: folder.write_about(levels, to_dict(config)))
+    folder = on_first_process(lambda: FrontFolder(claim_folder(out, f"{loaded.name}-front")))
+    on_first_process(lambda: folder.write_about(levels, to_dict(config)))
     return _train_levels(config, levels, folder, loaded, listener, trainer)
 
 
@@ -84,9 +95,13 @@ def resume_front(
     """
     folder = FrontFolder(path_argument("out", out))
     listener = argument("listener", listener, LISTENER, or_none=True) or Listener()
-    about = folder.read_about()
-    config = config_from_dict(about["config"], str(folder.about))
-    return _train_levels(config, about["taus"], folder, load_data(config, data, listener), listener)
+    config = _stored(folder)
+    make_accelerator(config)
+    return _train_levels(config, folder.read_about()["taus"], folder, load_data(config, data, listener), listener)
+
+
+def _stored(folder: FrontFolder) -> TrainConfig:
+    return config_from_dict(folder.read_about()["config"], str(folder.about))
 
 
 def checked_taus(config: TrainConfig, taus: Sequence[float | str]) -> list[float]:
@@ -121,13 +136,13 @@ def _train_levels(
     with interrupted_in(folder.path):
         for tau in taus:
             run = folder.level(tau)
-            result = on_first_process(config, run.read_result)
+            result = on_first_process(run.read_result)
             if result is None:
                 listener.stage(f"tau {tau:g}, {len(results) + 1} of {len(taus)}")
                 trainer = trainer or Trainer(make_plan(replace(config, tau=tau), data), listener)
                 result = _train_level(trainer, run, previous, warnings)
             results.append(result)
-            on_first_process(config, lambda: folder.write_table(results))
+            on_first_process(lambda: folder.write_table(results))
             previous, trainer = run, None
     return FrontOutcome(results, folder, data, warnings)
 
@@ -135,7 +150,7 @@ def _train_levels(
 def _train_level(trainer: Trainer, run: RunFolder, previous: RunFolder | None, warnings: list[str]) -> Result:
     """Train one level from the state in which the level before it found its size; `warnings` grow by damaged files."""
     sink = FolderSink(run, keep_settled=True)
-    if on_first_process(trainer.config, lambda: any(run.checkpoints.glob("*.ckpt"))):
+    if on_first_process(lambda: any(run.checkpoints.glob("*.ckpt"))):
         state, damaged = load_newest(run.checkpoints, partial(check_state, trainer))
         warnings += damaged
         return trainer.resume(sink, state)

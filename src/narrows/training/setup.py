@@ -8,15 +8,16 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from datetime import timedelta
+from typing import Literal
 
 import accelerate
 import numpy as np
 import torch
-from accelerate.utils import broadcast_object_list
 from torch import Tensor, nn
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.launch import check_launch, waiting_for_others
 from narrows.data import SETS, Batches, Data, Examples, Splits, absolute, split, statistics
 from narrows.data.examples import ArrayExamples, ExactRows, in_batches
 from narrows.data.units import SMALLEST_RELATIVE_SPREAD, AffineUnits, ColumnScaling, scale_columns
@@ -28,7 +29,6 @@ from narrows.runs.records import HeldOut
 from narrows.training.config import PROMISES, SMALLEST, TrainConfig
 from narrows.training.trackers import check_trackers
 
-Made = TypeVar("Made")
 PAPER_TAU = {"dsprites": 20.0}
 PAPER_N = {"dsprites": 10}
 DEFAULT_N = 32
@@ -264,6 +264,9 @@ def column_scaling(config: TrainConfig, data: Data) -> ColumnScaling:
     return config.scaling
 
 
+LONG_WAIT = accelerate.InitProcessGroupKwargs(timeout=timedelta(hours=4))
+"""How long processes wait for each other: the first one validates while the others wait."""
+
 Build = Callable[[tuple[int, ...], int], tuple[nn.Module, nn.Module]]
 """A user's function (shape of one example, n) -> (encoder, decoder); `GatedVAE` says what the two must do."""
 
@@ -303,7 +306,8 @@ def _around(build: Build, network: NetworkConfig) -> GatedVAE:
 
 
 def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:
-    """Return accelerate's handle on device, precision and processes."""
+    """Return accelerate's handle on device, precision and processes; the first call meets the other processes."""
+    check_launch()
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available.get(config.device, True):
         raise NarrowsError(
@@ -314,20 +318,14 @@ def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:
         torch.set_num_threads(config.threads)
     # Several processes on CPUs find each other only if accelerate is told that it has no accelerator.
     cpu = config.device == "cpu" or (config.device == "auto" and not any(available.values()))
-    accelerator = accelerate.Accelerator(cpu=cpu, mixed_precision="bf16" if config.precision == "bfloat16" else "no")
+    precision = "bf16" if config.precision == "bfloat16" else "no"
+    with waiting_for_others():
+        accelerator = accelerate.Accelerator(cpu=cpu, mixed_precision=precision, kwargs_handlers=[LONG_WAIT])
     if config.batch % accelerator.num_processes:
         raise NarrowsError(
             f"{setting('batch', config.batch)} cannot be shared evenly among {accelerator.num_processes} processes"
         )
     return accelerator
-
-
-def on_first_process(config: TrainConfig, make: Callable[[], Made]) -> Made:
-    """Call `make` on the first process only, and return its result on all of them."""
-    accelerator = make_accelerator(config)
-    made: list[Any] = [make() if accelerator.is_main_process else None]
-    result: Made = (broadcast_object_list(made) if accelerator.num_processes > 1 else made)[0]
-    return result
 
 
 def fingerprint(data: Data) -> str:

@@ -86,11 +86,12 @@ class FolderSink(Sink):
     Arguments:
         folder: The folder, which exists.
         keep_settled: Also store the state in which the size was found; the next tau of a front continues from it.
+        request: The settings as they were asked for, if they are to be stored too.
     """
 
-    def __init__(self, folder: RunFolder, keep_settled: bool = False) -> None:
+    def __init__(self, folder: RunFolder, keep_settled: bool = False, request: dict[str, Any] | None = None) -> None:
         super().__init__(folder)
-        self.files, self.keep_settled = folder, keep_settled
+        self.files, self.keep_settled, self.request = folder, keep_settled, request
         self.saved_step = 0
         self.records: Records = {path.name: [] for path in (folder.metrics, folder.decisions, folder.costs)}
         """The lines of the .csv files so far. Checkpoints hold them, so that a damaged file can be written anew."""
@@ -124,6 +125,8 @@ class FolderSink(Sink):
         """Write the settings and a checkpoint of batch 0, so that the run can be resumed from any moment on."""
         if list_checkpoints(self.files.checkpoints):
             raise NarrowsError(f"another process has just begun a run in {self.files.path}; choose another folder")
+        if self.request is not None:
+            self.files.write_request(self.request)
         self.files.write_config(settings)
         self.write_checkpoint(0, state)
 

@@ -12,19 +12,20 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset as TorchDataset
 
-from narrows._util.checks import argument, instance_of, path_argument
+from narrows._util.checks import FLAG, argument, instance_of, path_argument
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.processes import on_each_process, on_first_process, others_needed
 from narrows.data import Data, absolute, from_array, from_dataset
 from narrows.data.load import read
-from narrows.model.storage import load_model
+from narrows.model.storage import load_model, read_description
 from narrows.recipes.registry import RECIPES
-from narrows.runs.folder import RunFolder, claim_folder
-from narrows.runs.front import FRONT
+from narrows.runs.folder import RunFolder, claim_folder, way_on
 from narrows.runs.records import Result
-from narrows.training.checkpoint import load_newest
+from narrows.training.checkpoint import OtherRun, load_newest
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
 from narrows.training.listeners import Listener
-from narrows.training.setup import make_plan, on_first_process, tau_as_good
+from narrows.training.request import check_no_level, is_begun, with_equipment
+from narrows.training.setup import make_accelerator, make_plan, tau_as_good
 from narrows.training.signals import Interrupted, ended_by
 from narrows.training.sinks import FolderSink
 from narrows.training.state import check_state
@@ -56,6 +57,7 @@ def train(
     out: str | os.PathLike[str] | None = None,
     data: AnyData | None = None,
     listener: Listener | None = None,
+    resume: bool = False,
 ) -> Outcome:
     """Train a model under `config`. Nothing is written before settings and data are known to be usable.
 
@@ -64,24 +66,33 @@ def train(
         out: The run's folder, new or empty; by default the next free runs/NAME-1, runs/NAME-2, ...
         data: `Data`, an array, a tensor or a torch Dataset; by default what `config.data` names.
         listener: Hears how training goes.
+        resume: Start the run if `out` does not hold it yet, continue it if it was stopped, and return its answer if it
+            has ended. So the same call can be made again after anything.
 
     Returns:
         The answer, the run's folder and the data.
 
     Raises:
-        NarrowsError: Settings or data cannot be used, or the folder cannot be written.
+        NarrowsError: Settings or data cannot be used, the folder cannot be written, or it holds a run with other
+            settings.
         Interrupted: Ctrl-C or SIGTERM stopped the run, whose checkpoint is written; it is a KeyboardInterrupt.
     """
-    config, listener = check_arguments(config, out, listener)
+    config, listener = check_arguments(config, out, listener, resume)
     config = replace(config, data=absolute(config.data) if data is None else IN_MEMORY)
+    make_accelerator(config)  # meets the other processes
+    if resume and out is not None:
+        named = RunFolder(out)
+        if on_first_process(lambda: is_begun(named, config)):
+            return _continue(named, with_equipment(_stored(named), config), data, listener)
     loaded = load_data(config, data, listener)
     first = config if config.as_good_as is None else _reference(config)
     trainer = Trainer(make_plan(first, loaded), listener)
-    folder = on_first_process(config, lambda: RunFolder(claim_folder(out, loaded.name)))
+    folder = on_first_process(lambda: RunFolder(claim_folder(out, loaded.name)))
     with interrupted_in(folder.path):
         if config.as_good_as is None:
-            return Outcome(trainer.start(FolderSink(folder)), folder, loaded)
-        on_first_process(config, lambda: folder.write_config(to_dict(config), new=True))
+            return Outcome(trainer.start(FolderSink(folder, request=to_dict(config))), folder, loaded)
+        on_first_process(lambda: folder.write_config(to_dict(config), new=True))
+        on_first_process(lambda: folder.write_request(to_dict(config)))
         return _train_as_good_as(config, folder, loaded, listener, trainer)
 
 
@@ -102,29 +113,41 @@ def resume(
     Raises:
         NarrowsError: The folder is not a run's, its checkpoints are damaged, or the data have changed.
     """
-    folder, listener = (
-        RunFolder(path_argument("out", out)),
-        argument("listener", listener, LISTENER, or_none=True) or Listener(),
-    )
-    if (folder.path.parent / FRONT).exists():
-        raise NarrowsError(f"{out} is one tau of a front; continue with `narrows resume {folder.path.parent}`")
-    config = config_from_dict(folder.read_config(), str(folder.config))
+    folder = RunFolder(path_argument("out", out))
+    listener = argument("listener", listener, LISTENER, or_none=True) or Listener()
+    check_no_level(folder)
+    return _continue(folder, _stored(folder), data, listener, steps)
+
+
+def _stored(folder: RunFolder) -> TrainConfig:
+    return config_from_dict(folder.read_config(), str(folder.config))
+
+
+def _continue(
+    folder: RunFolder, config: TrainConfig, data: AnyData | None, listener: Listener, steps: int | None = None
+) -> Outcome:
+    """Continue a run that has begun, with its settings."""
     finished = folder.read_result()
     if steps is not None:
         if RECIPES[config.recipe].ends_by_itself and finished is not None:
             larger = f"a larger {setting('steps')}, or none"
             other = setting("effort", "thorough") if config.steps == "auto" else larger
-            raise NarrowsError(f"{out} has had its last phase and cannot continue; start a new run with {other}")
+            raise NarrowsError(
+                f"{folder.path} has had its last phase and cannot continue; start a new run with {other}"
+            )
         config = replace(config, steps=steps).checked()
+    make_accelerator(config)
     ended = finished is not None and config.as_good_as is None and config.steps in ("auto", finished.steps)
     if finished is not None and ended and _is_whole(folder.model):
+        if data is not None:
+            _check_same_data(folder, config, load_data(config, data, listener))
         return Outcome(finished, folder, None)
     loaded = load_data(config, data, listener)
     with interrupted_in(folder.path):
         if config.as_good_as is not None:
             return _train_as_good_as(config, folder, loaded, listener)
         trainer = Trainer(make_plan(config, loaded), listener)
-        if on_first_process(config, folder.is_untouched):  # killed before its first checkpoint
+        if on_first_process(folder.is_untouched):  # killed before its first checkpoint
             return Outcome(trainer.start(FolderSink(folder)), folder, loaded)
         state, warnings = load_newest(folder.checkpoints, partial(check_state, trainer))
         if finished is not None and finished.steps not in state["looks"]:
@@ -136,11 +159,20 @@ def resume(
         return Outcome(trainer.resume(FolderSink(folder), state), folder, loaded, warnings)
 
 
-def check_arguments(config: TrainConfig, out: Any, listener: Any) -> tuple[TrainConfig, Listener]:
+def _check_same_data(folder: RunFolder, config: TrainConfig, data: Data) -> None:
+    """Raise if data that a caller passes are not those that a finished run was trained on."""
+    known = read_description(folder.model).get("fingerprint")
+    if known not in (None, make_plan(config, data).fingerprint):
+        raise OtherRun(f"{folder.path} was trained on other data than these; choose another {setting('out')}")
+
+
+def check_arguments(config: TrainConfig, out: Any, listener: Any, resume: Any) -> tuple[TrainConfig, Listener]:
     """Return the checked settings and a listener; raise if what a caller gave is something else."""
     checked = argument("config", config, CONFIG).checked()
     if out is not None:
         path_argument("out", out)
+    if argument("resume", resume, FLAG) and out is None:
+        raise NarrowsError(f"{setting('resume')} continues the run in a folder that you name; give {setting('out')}")
     return checked, argument("listener", listener, LISTENER, or_none=True) or Listener()
 
 
@@ -173,7 +205,7 @@ def _train_as_good_as(
     count, plain = config.as_good_as, RunFolder(folder.plain)
     listener.stage(f"first, a plain VAE with {count} dimension{'' if count == 1 else 's'}: which error does it have?")
     warnings: list[str] = []
-    if trainer is None and on_first_process(config, plain.config.exists):
+    if trainer is None and on_first_process(plain.config.exists):
         resumed = resume(plain.path, data=data, listener=listener)
         reference, warnings = resumed.result, resumed.warnings
     else:
@@ -187,9 +219,10 @@ def _train_as_good_as(
 
 @contextlib.contextmanager
 def interrupted_in(path: Path) -> Iterator[None]:
-    """Let an interruption of a part of a run, or between its parts, name the folder of the whole."""
+    """Let what stops a part of a run, or comes between its parts, name the folder of the whole."""
     try:
-        yield
+        with others_needed(lambda: way_on(path)):
+            yield
     except Interrupted as stopped:
         raise Interrupted(stopped.step, path, stopped.number) from None
     except KeyboardInterrupt as stopped:
@@ -197,7 +230,11 @@ def interrupted_in(path: Path) -> Iterator[None]:
 
 
 def load_data(config: TrainConfig, given: AnyData | None, listener: Listener) -> Data:
-    """Return the data that were passed, or else those that the settings name."""
+    """Return the data that were passed, or else those that the settings name; all processes have them, or none."""
+    return on_each_process(lambda: _load_data(config, given, listener))
+
+
+def _load_data(config: TrainConfig, given: AnyData | None, listener: Listener) -> Data:
     if given is None and config.data == IN_MEMORY:
         raise NarrowsError("this run was trained on an array in memory; resume it from Python, with data=...")
     options = config.reading()

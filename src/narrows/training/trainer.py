@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.processes import Vote, on_first_process
 from narrows.data import Batches
 from narrows.model.vae import VAE
 from narrows.objective import ERRORS
@@ -24,11 +25,11 @@ from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.registry import RECIPES
 from narrows.runs.records import DecisionRow, MetricRow, Result
 from narrows.training.certify import certify
-from narrows.training.config import to_dict
+from narrows.training.config import seconds_of, to_dict
 from narrows.training.listeners import Listener, RunStart
 from narrows.training.model_file import description, in_users_units, versions
 from narrows.training.selection import Candidate, Selection
-from narrows.training.setup import Build, Plan, make_accelerator, make_model, on_first_process
+from narrows.training.setup import Build, Plan, make_accelerator, make_model
 from narrows.training.signals import Interrupted, StopRequest
 from narrows.training.sinks import Sink
 from narrows.training.trackers import Trackers
@@ -38,6 +39,8 @@ PARTS = ("objective", "optimiser", "batches", "selection")
 """The trainer's parts whose state is in their `state_dict`."""
 TEST_SEED = 2
 """Seed of the posterior samples on the test split."""
+LONGEST = 600.0
+"""Seconds between two checkpoints, at most, where a number of batches is given."""
 AFFORDABLE = 16
 """Full validation passes are at least `len(validation) / AFFORDABLE` batches apart."""
 
@@ -68,7 +71,8 @@ class Trainer:
         self.noise = torch.Generator(self.accelerator.device).manual_seed(self.config.seed)
         self.trackers = Trackers()
         self.step = self.validated = 0
-        self.seconds = 0.0
+        self.seconds = self.saved = 0.0
+        """Seconds trained, and the clock when a checkpoint was written last."""
         self.totals = torch.zeros(5, device=self.accelerator.device)
         """Sums since the last row of metrics: error, hits, kl, loss, and the number of batches."""
         error = ERRORS[self.config.error]
@@ -125,20 +129,22 @@ class Trainer:
         self.listener.begin(RunStart(self.config, self.sink.folder, header, self.step))
         if self.accelerator.is_main_process and self.plan.trackers and self.sink.folder:
             self.trackers.start(self.plan.trackers, self.sink.folder.path, to_dict(self.config), self.step)
-        started = time.perf_counter() - self.seconds
+        self.saved = time.perf_counter()
+        started, vote = self.saved - self.seconds, Vote()
         try:
             while not self._ended():
                 self.train_batch()
                 self.seconds = time.perf_counter() - started
                 if self._due(self.config.log_every):
                     self._log()
-                stopping = self._agree(stop)
-                if self._due(self.config.checkpoint_every) or stopping:
+                stopping = vote.result(stop.signal)
+                if stopping or self._checkpoint_due():
                     self._checkpoint()
                 if stopping and not self._ended():
                     raise Interrupted(self.step, self.sink.folder.path if self.sink.folder else Path(), stopping)
             return self._finish()
         finally:
+            vote.close()
             self.listener.end()
             self.trackers.close()
 
@@ -245,6 +251,7 @@ class Trainer:
         if not all(torch.isfinite(p).all() for p in self.objective.parameters()):
             raise self._diverged()
         self.sink.write_checkpoint(self.step, self.state_dict)
+        self.saved = time.perf_counter()
 
     def _diverged(self) -> NarrowsError:
         return NarrowsError(
@@ -255,14 +262,12 @@ class Trainer:
     def _due(self, every: int) -> bool:
         return self.step % every == 0
 
-    def _agree(self, stop: StopRequest) -> int:
-        """Return the signal that asked to stop, or 0; several processes agree when they write a row of metrics."""
-        if self.accelerator.num_processes == 1:
-            return stop.signal
-        if not self._due(self.config.log_every):
-            return 0
-        signals = self.accelerator.gather(torch.tensor([stop.signal], device=self.accelerator.device))
-        return int(signals.max())
+    def _checkpoint_due(self) -> bool:
+        """Return whether to write a checkpoint, by count or by time; the time matters to the process that writes."""
+        every = self.config.checkpoint_every
+        if isinstance(every, int) and self._due(every):
+            return True
+        return time.perf_counter() - self.saved >= (LONGEST if isinstance(every, int) else seconds_of(every))
 
     def _log(self) -> None:
         totals = self.accelerator.reduce(self.totals, "mean").cpu()
@@ -314,7 +319,7 @@ class Trainer:
         self._checkpoint()
         if not self._due(self.config.log_every):
             self._log()  # after the checkpoint: a row that only the run's end writes, and continuing drops
-        return on_first_process(self.config, lambda: self._certify(last))
+        return on_first_process(lambda: self._certify(last))
 
     def _certify(self, last: Candidate | None) -> Result:
         """Save the smallest model that is certified on the test split, which nothing has used before.

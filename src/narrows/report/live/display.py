@@ -7,7 +7,6 @@ writes its page as report.html.
 
 import contextlib
 import math
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from rich.text import Text
 
 from narrows._util.console import make_console
+from narrows._util.launch import is_first_process
 from narrows._util.printing import print_line, shown_lines, warn
 from narrows._util.progress import Progress as Show
 from narrows._util.text import printable
@@ -219,11 +219,6 @@ class LoadingBars(Listener):
         if self.bar is not None:
             self.bar.stop()
         self.bar, self.tasks = None, {}
-
-
-def is_first_process() -> bool:
-    """Return whether this process speaks for all processes of a run, by torchrun's and accelerate's variable."""
-    return os.environ.get("RANK", "0") == "0"
 
 
 def make_display(live: bool = False) -> Listener:
