@@ -15,10 +15,11 @@ latent dimensions while it trains, as many as the promise allows. The reading or
     10  estimator   fit / transform / inverse_transform, as scikit-learn's PCA
     11  inference   trained models on more data: codes, reconstructions, samples, export
     12  evaluation  how good a model and its samples are
-    13  paper       the paper's four experiments, beside its published numbers
-    14  report      the answer as text, as pages and in the terminal
-    15  explorer    a local page with one slider per latent dimension
-    16  cli         the command line: parse, dispatch, exit codes
+    13  report      the answer as text, as pages and in the terminal
+    14  sweeps      many runs from one description, on this machine or on a Ray cluster
+    15  paper       the paper's four experiments, beside its published numbers
+    16  explorer    a local page with one slider per latent dimension
+    17  cli         the command line: parse, dispatch, exit codes
 
 `_util` has what all of them use: errors, files, processes, progress. Imports point one way, from cli down.
 
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from narrows.runs.folder import RunFolder as RunFolder
     from narrows.runs.front import FrontFolder as FrontFolder
     from narrows.runs.records import Certificate as Certificate, Result as Result
+    from narrows.sweeps.start import sweep as sweep
+    from narrows.sweeps.table import SweepTable as SweepTable
     from narrows.training.config import TrainConfig as TrainConfig
     from narrows.training.front import resume_front as resume_front, train_front as train_front
     from narrows.training.start import resume as resume, train as train
@@ -90,6 +93,8 @@ _HOMES = {
     "narrows.runs.records": ("Certificate", "Result"),
     "narrows.inference.sampling": ("Sampler",),
     "narrows.inference.hub": ("Pretrained",),
+    "narrows.sweeps.start": ("sweep",),
+    "narrows.sweeps.table": ("SweepTable",),
     "narrows.training.config": ("TrainConfig",),
     "narrows.training.start": ("resume", "train"),
     "narrows.training.front": ("resume_front", "train_front"),

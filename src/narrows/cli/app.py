@@ -16,6 +16,7 @@ promise allows. The model it saves no longer contains them.
     narrows train                             built-in dSprites, tau = 20
     narrows train my.npy --explained 0.95     your array, table or folder of images
     narrows front my.npy --taus 5,10,20       dimensions against tau, from one run
+    narrows sweep sweep.toml                  many runs: any settings as lists; also on Ray
     narrows resume runs/my-1                  continue after an interruption
     narrows show runs/my-1                    print the answer again
     narrows watch runs/my-1                   follow a run from another terminal

@@ -1,16 +1,18 @@
 """reproduce: the paper's experiments."""
 
+import os
 import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.printing import say, shown_lines
 from narrows.cli.app import app
+from narrows.cli.sweep import chosen_options
 from narrows.paper.plan import Name, Options
 
 DEFAULTS = Options()
@@ -24,6 +26,8 @@ def reproduce(
     out: Path | None = None,
     resume: bool = False,
     jobs: int = 1,
+    engine: Literal["local", "ray"] = "local",
+    address: str | None = None,
     options: Annotated[Options, Parameter(name="*")] = DEFAULTS,
 ) -> int:
     """Repeat one of the paper's four experiments, and compare our numbers with the paper's.
@@ -47,25 +51,35 @@ def reproduce(
         Continue what is in the folder; rows that are done stay.
     jobs
         Runs at a time, each with its share of the cores.
+    engine
+        local: on this machine; ray: on a Ray cluster, or one that is started here.
+    address
+        With ray, the cluster's HOST:PORT; by default that of RAY_ADDRESS.
     """
     from narrows.paper.experiments import plan
     from narrows.paper.folder import ExperimentFolder
     from narrows.paper.page import command, write_page
     from narrows.paper.scheduler import run_jobs
     from narrows.report.live.display import make_display
+    from narrows.sweeps.engine import Engine, Resources
     from narrows.training.signals import Interrupted
 
     if jobs < 1:
         raise NarrowsError(f"{setting('jobs')} must be at least 1; it is {jobs}")
+    share = 1 if address else max(1, (os.cpu_count() or 1) // jobs)
+    chosen = Engine(engine, jobs, address, Resources(share)).checked()
+    chosen.check_reachable()
     planned = plan(experiment, options)
     folder = ExperimentFolder(out or Path("runs") / f"reproduce-{experiment}", experiment)
     folder.open(options, resume)
     try:
-        rows = run_jobs(folder, planned, jobs, make_display(), lambda rows: write_page(folder, options, rows))
+        rows = run_jobs(folder, planned, chosen, make_display(), lambda rows: write_page(folder, options, rows))
     except Interrupted as stopped:
-        where = f"--out {shlex.quote(str(folder.path))}{f' --jobs {jobs}' if jobs > 1 else ''} --resume"
-        name = signal.Signals(stopped.number).name
-        say(f"stopped by {name}; continue with: {shlex.join(command(experiment, options))} {where}")
+        words = [
+            *command(experiment, options),
+            *chosen_options(folder.path, engine, address, jobs if jobs > 1 else None),
+        ]
+        say(f"stopped by {signal.Signals(stopped.number).name}; continue with: {shlex.join(words)} --resume")
         return 128 + stopped.number
     page = write_page(folder, options, rows)
     for row in rows:

@@ -52,12 +52,16 @@ def sweep(
     try:
         table = sweep(file, out, engine, jobs, address, resume, make_display())
     except Interrupted as stopped:
-        given = {"--out": stopped.folder, "--engine": engine, "--address": address, "--jobs": jobs}
-        options = [str(word) for option, value in given.items() if value not in (None, "local") for word in (option, value)]
-        again = shlex.join(["narrows", "sweep", str(file), *options, "--resume"])
-        say(f"stopped by {signal.Signals(stopped.number).name}; continue with: {again}")
+        words = ["narrows", "sweep", str(file), *chosen_options(stopped.folder, engine, address, jobs)]
+        say(f"stopped by {signal.Signals(stopped.number).name}; continue with: {shlex.join(words)} --resume")
         return 128 + stopped.number
     say(f"{table}\n\n{len(table) - len(table.failed)} of {len(table)} rows done")
     say(f"table: {table.folder / 'table.csv'}")
     say(f"page:  {table.folder / 'compare.html'}")
     return 1 if table.failed else 0
+
+
+def chosen_options(out: Path, engine: str, address: str | None, jobs: int | None) -> list[str]:
+    """Return the words of a command that give its folder and its engine."""
+    given = {"--out": out, "--engine": None if engine == "local" else engine, "--address": address, "--jobs": jobs}
+    return [str(word) for option, value in given.items() if value is not None for word in (option, value)]

@@ -3,7 +3,6 @@
 Every training is an ordinary run in its own folder, so a job that was killed continues where it was, bit for bit.
 """
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +17,9 @@ from narrows.paper.plan import Job, Row
 from narrows.runs.folder import RunFolder
 from narrows.runs.front import FrontFolder
 from narrows.runs.records import MetricRow, Result
-from narrows.training.config import TrainConfig
-from narrows.training.front import resume_front, train_front
+from narrows.training.front import train_front
 from narrows.training.listeners import Listener
-from narrows.training.start import resume, train
+from narrows.training.start import train
 
 SHOWN = "shown.npy"
 """Test images and their reconstructions, (2, count, height, width, channels) bytes, beside the model."""
@@ -40,32 +38,18 @@ def run_job(job: Job, out: Path, listener: Listener) -> list[Row]:
         raise DataMissing(f"{chosen.name} is not cached and cannot be drawn; fetch it: narrows data get {chosen.name}")
     if job.taus:
         front = FrontFolder(out / job.key)
-        return [_row(job, result, front.level(result.tau or 0.0), out) for result in _train_front(job, front, listener)]
+        results = train_front(job.config, job.taus, front.path, listener=listener, resume=True).results
+        return [_row(job, result, front.level(result.tau or 0.0), out) for result in results]
     folder, config, baseline_steps = RunFolder(out / job.key), job.config, None
     if job.baseline is not None:
         plain = RunFolder(out / f"{job.key}-plain")
-        baseline_steps = _train(job.baseline, plain, listener).steps
+        baseline_steps = train(job.baseline, plain.path, listener=listener, resume=True).result.steps
         config = replace(config, tau=plain.read_rows()[-1].error)
-    result = _train(config, folder, listener)
+    result = train(config, folder.path, listener=listener, resume=True).result
     if config.as_good_as is not None:
         reference = RunFolder(folder.plain).read_result()
         baseline_steps = 0 if reference is None else reference.steps
     return [replace(_row(job, result, folder, out), baseline_steps=baseline_steps)]
-
-
-def _train(config: TrainConfig, folder: RunFolder, listener: Listener) -> Result:
-    """Start a run or continue it; a run that was killed before its first checkpoint starts again."""
-    if any(folder.path.rglob("*.ckpt")):
-        return resume(folder.path, listener=listener).result
-    shutil.rmtree(folder.path, ignore_errors=True)
-    return train(config, folder.path, listener=listener).result
-
-
-def _train_front(job: Job, folder: FrontFolder, listener: Listener) -> list[Result]:
-    if folder.about.exists():
-        return resume_front(folder.path, listener=listener).results
-    shutil.rmtree(folder.path, ignore_errors=True)
-    return train_front(job.config, job.taus, folder.path, listener=listener).results
 
 
 def _row(job: Job, result: Result, folder: RunFolder, out: Path) -> Row:

@@ -53,7 +53,7 @@ class RayPool:
         self.ray.shutdown()
 
     def submit(self, task: Task) -> None:
-        """Let a task run as soon as there is room."""
+        """Start a task, or let it wait for room."""
         log = self.logs / f"{task.name}.txt"
         self.tasks[self.remote.remote(task.call, log, self.engine.task.cpus)] = task
 
@@ -63,7 +63,7 @@ class RayPool:
             yield self.tasks.pop(reference), self._answer(reference)
 
     def stop(self, number: int) -> None:
-        """Send the processes of all tasks that run a signal, and let the others never start."""
+        """Send the processes of all tasks a signal; a task that waits for room never starts."""
         for reference in self.tasks:
             self.ray.cancel(reference, force=number == signal.SIGKILL)
 
@@ -85,14 +85,24 @@ def _call_on_a_node(call: Call, log: Path, threads: int) -> Ended:
         return call_alone(call, log, threads, lambda: stop.signal)
 
 
-def _connect(engine: Engine) -> Any:
-    """Connect to a cluster, or start one, and return the module `ray`."""
+def check_reachable(address: str | None) -> str | None:
+    """Return the address of the cluster to use; None if one is to be started.
+
+    Raises:
+        NarrowsError: Ray is not installed, or no cluster answers there.
+    """
     if importlib.util.find_spec("ray") is None:
         raise NarrowsError(f"{setting('engine', 'ray')} needs Ray: pip install 'narrows[ray]'")
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    address = engine.address or os.environ.get("RAY_ADDRESS")
+    address = address or os.environ.get("RAY_ADDRESS")
     if address:
         _check_answers(address)
+    return address
+
+
+def _connect(engine: Engine) -> Any:
+    """Connect to a cluster, or start one, and return the module `ray`."""
+    address = check_reachable(engine.address)
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
 
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}

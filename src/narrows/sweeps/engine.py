@@ -6,6 +6,7 @@ the tasks that run to end, for which they have as long as they need; the second 
 
 import os
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,31 +67,40 @@ class Engine:
             )
         return Engine(name, jobs, address, task)
 
+    def check_reachable(self) -> None:
+        """Raise if Ray is needed and not installed, or no cluster answers at the address."""
+        if self.name == "ray":
+            from narrows.sweeps.cluster import check_reachable
+
+            check_reachable(self.address)
+
     def jobs_here(self) -> int:
-        """Return how many tasks run at a time on this machine."""
+        """Return how many tasks run at a time if they run on this machine."""
         return self.jobs or max(1, (os.cpu_count() or 1) // self.task.cpus)
+
+    def at_a_time(self, count: int) -> int:
+        """Return how many of `count` tasks may run at a time; Ray knows how many its nodes have room for."""
+        return self.jobs_here() if self.name == "local" else self.jobs or count
 
 
 class Pool(Protocol):
-    """Tasks that run somewhere; it ends with its `with` block, and everything in it too."""
+    """Tasks that run somewhere; leaving its `with` block waits for those that were stopped."""
 
     def __enter__(self) -> "Pool": ...
 
     def __exit__(self, *exception: object) -> None: ...
 
     def submit(self, task: Task) -> None:
-        """Let a task run as soon as there is room."""
+        """Start a task, or let it wait for room."""
 
     def ended(self, seconds: float) -> Iterator[tuple[Task, Ended]]:
         """Yield the tasks that have ended, after waiting for the next one for at most this long."""
 
     def stop(self, number: int) -> None:
-        """Send the processes of all tasks that run a signal, and let the others never start."""
+        """Send the processes of all tasks a signal; a task that waits for room never starts."""
 
 
-def run_tasks(
-    tasks: Sequence[Task], engine: Engine, folder: Path, on_end: Callable[[Task, Ended], object]
-) -> None:
+def run_tasks(tasks: Sequence[Task], engine: Engine, folder: Path, on_end: Callable[[Task, Ended], object]) -> None:
     """Run tasks, and tell `on_end` how each ended, in the order in which they do.
 
     Arguments:
@@ -105,14 +115,16 @@ def run_tasks(
     """
     if not tasks:
         return
+    waiting = deque(tasks)
     with _pool(engine, folder) as pool, StopRequest() as stop:
-        for task in tasks:
-            pool.submit(task)
-        left, sent = len(tasks), 0
+        running, limit, sent = 0, engine.at_a_time(len(tasks)), 0
         try:
-            while left:
+            while running or (waiting and not sent):
+                while waiting and running < limit and not sent:
+                    pool.submit(waiting.popleft())
+                    running += 1
                 for task, ended in pool.ended(POLL):
-                    left -= 1
+                    running -= 1
                     if not ended.stopped or not sent:
                         on_end(task, ended)
                 if stop.signal and not sent:

@@ -47,10 +47,9 @@ class SweepFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if is_free(self.path):
-                token = secrets.token_hex(16)
-                about = {"token": token, "settings": plan.identity()}
-                write_atomic(self.about, json.dumps(about, indent=2) + "\n", new=True)
-                return token
+                new: dict[str, Any] = {"token": secrets.token_hex(16), "settings": plan.identity()}
+                write_atomic(self.about, json.dumps(new, indent=2) + "\n", new=True)
+                return new["token"]
         except OSError as error:
             raise NarrowsError(f"cannot create the folder {self.path}: {error.strerror}; {elsewhere}") from error
         if not self.about.exists():
@@ -63,8 +62,7 @@ class SweepFolder:
             if before.get(name) != now.get(name):
                 changed = f"with {name} = {brief(before.get(name))}, not {brief(now.get(name))}"
                 raise NarrowsError(f"the sweep in {self.path} was started {changed}; {elsewhere}")
-        token: str = about["token"]
-        return token
+        return about["token"]
 
     def lock(self) -> AbstractContextManager[None]:
         """Hold the folder while its runs are started, so that no second process does."""

@@ -21,10 +21,10 @@ class LocalPool:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.pool.shutdown(cancel_futures=True)
+        self.pool.shutdown()
 
     def submit(self, task: Task) -> None:
-        """Let a task run as soon as there is room."""
+        """Start a task, or let it wait for room."""
         log = self.logs / f"{task.name}.txt"
         self.tasks[self.pool.submit(call_alone, task.call, log, self.threads, lambda: self.signal)] = task
 
@@ -34,14 +34,10 @@ class LocalPool:
             yield self.tasks.pop(future), _answer(future)
 
     def stop(self, number: int) -> None:
-        """Send the processes of all tasks that run a signal, and let the others never start."""
+        """Send the processes of all tasks a signal; a task that waits for room never starts."""
         self.signal = number
-        for future in self.tasks:
-            future.cancel()
 
 
 def _answer(future: Future[Ended]) -> Ended:
-    if future.cancelled():
-        return Ended(stopped=True)
     error = future.exception()
     return future.result() if error is None else Ended(reason=f"its process could not be started: {error}")

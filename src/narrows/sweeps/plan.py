@@ -8,8 +8,8 @@
     combine = "product"     # six runs; "zip" takes the first of each list, then the second, ...
     cpus = 2                # per run
 
-A run's name is made of the settings that are lists: explained-0.8-seed-0. All settings are checked, in every combination,
-before anything starts.
+A run's name is made of the settings that are lists: explained-0.8-seed-0. All settings are checked, in every
+combination, before anything starts.
 """
 
 import itertools
@@ -165,10 +165,9 @@ def _check_names(settings: Mapping[str, Any]) -> None:
 def _combined(swept: dict[str, list[Any]], combine: Combine) -> list[dict[str, Any]]:
     """Return the swept settings of every run."""
     lengths = {name: len(values) for name, values in swept.items()}
-    if combine == "zip":
-        if len(set(lengths.values())) > 1:
-            listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            raise NarrowsError(f"lists that are combined by zip must be equally long; they have {listed}")
+    if combine == "zip" and len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise NarrowsError(f"lists that are combined by zip must be equally long; they have {listed}")
     zipped = combine == "zip" and swept
     count = next(iter(lengths.values())) if zipped else math.prod(lengths.values())
     if count > MOST:

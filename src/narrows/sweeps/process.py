@@ -55,7 +55,7 @@ def call_alone(call: Call, log: Path, threads: int, asked: Callable[[], int]) ->
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     with tempfile.TemporaryFile() as answer, log.open("wb") as printed:
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-c", f"from {__name__} import main; main()"],
             stdin=subprocess.PIPE, stdout=answer, stderr=printed, env=environment, start_new_session=True,
         )  # fmt: skip
         try:
@@ -140,7 +140,3 @@ def _end_with_caller() -> None:
     with contextlib.suppress(OSError):
         os.read(0, 1)
     os._exit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -59,6 +59,7 @@ def sweep(
     listener = argument("listener", listener, LISTENER, or_none=True) or Listener()
     plan = make_plan(settings)
     chosen = Engine(engine, plan.jobs if jobs is None else jobs, address, plan.task).checked()
+    chosen.check_reachable()
     return train_all(plan, folder, chosen, resume, listener)
 
 

@@ -1,8 +1,8 @@
 """The table of a sweep: one row per run, or per tau of each front, in files and in Python.
 
-The columns of the files are those of `Row`, with the swept settings in the middle: run, status, reason, tau, seed, dims, ...
-A setting has the name that it has in the sweep file. The results have names that no setting has, except tau and n: what
-the run made of `explained` or of "auto" is in the same column as what was asked for.
+The columns of the files are those of `Row`, with the swept settings in the middle: run, status, reason, seed, tau, dims,
+and so on. A setting has the name that it has in the sweep file. The results have names that no setting has, except tau
+and n: what the run made of `explained` or of "auto" is in the same column as what was asked for.
 """
 
 import csv
@@ -18,7 +18,7 @@ from narrows._util.text import printable
 from narrows.runs.records import Result
 
 Status = Literal["done", "failed", "not yet"]
-SHOWN = 30
+SHOWN = 80
 """Characters of a cell that the printed table shows."""
 
 
@@ -107,7 +107,9 @@ class SweepTable(Sequence[Row]):
         return self.rows[index]
 
     def __repr__(self) -> str:
-        columns = {name: [name, *map(_cell, values)] for name, values in self.columns().items() if any(values)}
+        columns = {
+            name: [name, *map(_cell, values)] for name, values in self.columns().items() if set(values) - {None, ""}
+        }
         widths = [max(map(len, column)) for column in columns.values()]
         lines = zip(*columns.values(), strict=True)
         return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
