@@ -1,6 +1,6 @@
 """The table of a sweep: one row per run, or per tau of each front, in files and in Python.
 
-The columns of the files are those of `Row`, with the swept settings in the middle: run, status, reason, seed, tau, dims,
+The columns of the files are those of `Row`, with the swept settings in the middle: run, status, reason, seed, tau, dims
 and so on. A setting has the name that it has in the sweep file. The results have names that no setting has, except tau
 and n: what the run made of `explained` or of "auto" is in the same column as what was asked for.
 """
