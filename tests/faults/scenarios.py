@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import xml.etree.ElementTree
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,10 +72,12 @@ class Place:
         """Return the command that starts a scenario in a folder."""
         return [*SCENARIOS[name], *SHARED, f"--out={out}"]
 
-    def open(self, command: list[str], **settings: Any) -> subprocess.Popen[str]:
-        """Start a command in its own process."""
+    def open(
+        self, command: list[str], launcher: Sequence[str] = ("-m", "narrows"), **settings: Any
+    ) -> subprocess.Popen[str]:
+        """Start a command in its own process, or by a launcher that starts several."""
         streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        arguments = [sys.executable, "-m", "narrows", *command]
+        arguments = [sys.executable, *launcher, *command]
         return subprocess.Popen(arguments, cwd=self.folder, env=self.environment, **streams, **settings)
 
     def run(self, command: list[str], **settings: Any) -> Done:

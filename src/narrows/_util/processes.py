@@ -6,8 +6,10 @@ made known to the others before they wait for it in vain.
 
 import contextlib
 import gc
+import os
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from datetime import timedelta
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,6 +19,29 @@ from narrows._util.errors import NarrowsError
 from narrows._util.launch import ProcessLost
 
 Made = TypeVar("Made")
+
+
+def join_group(backend: str, timeout: timedelta) -> None:
+    """Meet the other processes that a launcher started; with one process, or a second time, do nothing.
+
+    torchrun keeps one store for all its restarts, in which the addresses of processes that have ended stay. So each
+    restart gets a part of its own. On several machines the counts of restarts differ from one to the next, and torchrun
+    must be told to begin a new store each time (docs/scale.md).
+    """
+    if "RANK" not in os.environ or torch.distributed.is_initialized():
+        return
+    place: dict[str, Any] = {}
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and os.environ.get("GROUP_WORLD_SIZE", "1") == "1":
+        rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        shared = torch.distributed.TCPStore(*address, count, is_master=False, timeout=timeout)
+        restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        place = {
+            "store": torch.distributed.PrefixStore(f"restart {restart}", shared),
+            "rank": rank,
+            "world_size": count,
+        }
+    torch.distributed.init_process_group(backend, timeout=timeout, **place)
 
 
 def on_first_process(make: Callable[[], Made]) -> Made:

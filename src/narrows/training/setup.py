@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.launch import check_launch, waiting_for_others
+from narrows._util.processes import join_group
 from narrows.data import SETS, Batches, Data, Examples, Splits, absolute, split, statistics
 from narrows.data.examples import ArrayExamples, ExactRows, in_batches
 from narrows.data.units import SMALLEST_RELATIVE_SPREAD, AffineUnits, ColumnScaling, scale_columns
@@ -264,7 +265,7 @@ def column_scaling(config: TrainConfig, data: Data) -> ColumnScaling:
     return config.scaling
 
 
-LONG_WAIT = accelerate.InitProcessGroupKwargs(timeout=timedelta(hours=4))
+LONG_WAIT = timedelta(hours=4)
 """How long processes wait for each other: the first one validates while the others wait."""
 
 Build = Callable[[tuple[int, ...], int], tuple[nn.Module, nn.Module]]
@@ -320,7 +321,8 @@ def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:
     cpu = config.device == "cpu" or (config.device == "auto" and not any(available.values()))
     precision = "bf16" if config.precision == "bfloat16" else "no"
     with waiting_for_others():
-        accelerator = accelerate.Accelerator(cpu=cpu, mixed_precision=precision, kwargs_handlers=[LONG_WAIT])
+        join_group("nccl" if available["cuda"] and not cpu else "gloo", LONG_WAIT)
+        accelerator = accelerate.Accelerator(cpu=cpu, mixed_precision=precision)
     if config.batch % accelerator.num_processes:
         raise NarrowsError(
             f"{setting('batch', config.batch)} cannot be shared evenly among {accelerator.num_processes} processes"
