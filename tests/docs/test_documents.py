@@ -119,7 +119,7 @@ def test_commands_exist(path, monkeypatch):
 
 
 def test_options_named_in_sentences_exist(capsys):
-    commands = "train front resume show watch reproduce encode sample evaluate explore export"
+    commands = "train front sweep resume show watch reproduce encode sample evaluate explore export"
     for command in (*commands.split(), "data get"):
         assert main([*command.split(), "--help"]) == 0
     known = set(re.findall(r"--[a-z][\w-]*", capsys.readouterr().out))

@@ -18,6 +18,7 @@ from faults.calls.gates import GATES, PRUNING
 from faults.calls.models import MODELS, NETWORKS
 from faults.calls.recipes import FAST, RECIPES, fast
 from faults.calls.runs import INFERENCE, RUNS
+from faults.calls.sweeps import SWEEPS
 from faults.calls.training import DATA, TRAINING
 from narrows import (
     Controller,
@@ -55,6 +56,7 @@ TABLE: list[Case] = [
     *CERTIFICATE,
     *DATA,
     *TRAINING,
+    *SWEEPS,
     *RUNS,
     *INFERENCE,
     *ESTIMATOR,

@@ -343,6 +343,10 @@ OTHERS: list[Case] = [
         ("jobs", "x", "a whole number"), ("recipe", "plain", "paper, fast or paper,fast"),
         ("recipe", "", "paper, fast"), ("recipe", "fast,", "paper, fast"),
     )],
+    *[(["reproduce", "training", *words], line) for words, line in (
+        (["--address", "localhost:1"], "^--address is for --engine ray; add it, or leave it out"),
+        (["--engine", "slurm"], '^Invalid value "slurm" for --engine. Choose from: "local"'),
+    )],
     (["reproduce", "training", "--one-run"], "^--one-run is for `narrows reproduce front`, not for training"),
     (["reproduce", "training", "--device", "x"], '^Invalid value "x" for --device'),
     *[(["reproduce", name, "--only", bad], f"^--only: '{bad}' is not a part of this experiment; its parts are ")
@@ -358,6 +362,41 @@ OTHERS: list[Case] = [
 ]  # fmt: skip
 
 
+SWEEPS: list[Case] = [
+    (["sweep"], "^`narrows sweep` needs FILE"),
+    (["sweep", ""], "^FILE is empty; name a path"),
+    *[(["sweep", f"@sweep_{name}.toml"], line) for name, line in (
+        ("unknown", r"sweep_unknown.toml has an unknown setting 'sead'; did you mean 'seed'\?"),
+        ("empty", "sweep_empty.toml: --seed is an empty list; give it values, or leave it out"),
+        ("nested", r"sweep_nested.toml: --seed must be a value or a list of values; it has \[1, 2\]"),
+        ("value", "sweep_value.toml: --seed must be between 0 and 2.63; it is -1"),
+        ("pair", "sweep_pair.toml: give only one of --tau, --explained"),
+        ("twice", "sweep_twice.toml: two runs are the same: seed = 0; leave one out"),
+        ("zip", "sweep_zip.toml: lists that are combined by zip must be equally long; they have tau 2, seed 3"),
+        ("combine", "sweep_combine.toml: sweep.combine must be product or zip; it is 'sum'"),
+        ("entry", r"sweep_entry.toml: \[sweep\] has an unknown entry 'cpu'; did you mean 'cpus'\?"),
+        ("place", r"sweep_place.toml: seed is a setting of the runs; put it above the table \[sweep\]"),
+        ("top", r"sweep_top.toml: cpus is not a setting of the runs; put it into the table \[sweep\]"),
+        ("table", "sweep_table.toml: sweep must be a table with combine, "),
+        ("many", "sweep_many.toml: a sweep has at most 10,000 runs; these are 1,000,000"),
+        ("gpus", "^--gpus is for --engine ray, which gives each run its own"),
+        ("taus", "sweep_taus.toml: a front has its own --taus; leave --tau out"),
+    )],
+    *[(["sweep", "@sweep.toml", *words], line) for words, line in (
+        (["--jobs", "0"], "^--jobs must be a whole number from 1 on"),
+        (["--jobs", "x"], "^--jobs must be a whole number"),
+        (["--address", "localhost:1"], "^--address is for --engine ray; add it, or leave it out"),
+        (["--engine", "slurm"], '^Invalid value "slurm" for --engine. Choose from: "local"'),
+        (["--resume=2"], "^--resume is on when it is typed"),
+        (["--out", "@run"], "is not empty and holds no sweep; choose another --out"),
+        (["--out", "@in the way"], "^cannot create the folder .*in the way: File exists; choose another --out"),
+        (["--out", "@in the way/s"], "^cannot create the folder .*in the way/s: Not a directory; choose another --out"),
+        (["--out", "/proc/s"], "^cannot create the folder /proc/s: .*; choose another --out"),
+        (["--out", ""], "^--out is empty; name a path"),
+        (["--tau", "1"], "unexpected on the command line|[Uu]nknown option"),
+    )],
+]  # fmt: skip
+
 GROUPS: dict[str, list[Case]] = {
     **TYPED,
     "unknown": UNKNOWN,
@@ -372,6 +411,8 @@ GROUPS: dict[str, list[Case]] = {
     "decode": [(["decode", "@run", path, "-o", "z.npy"], line) for path, line in CODES.items()],
     "config": [([*TRAIN, "--config", path], line) for path, line in CONFIGS.items()],
     "config of a front": [([*FRONT, "--config", path], line) for path, line in list(CONFIGS.items())[::3]],
+    "sweep": [(["sweep", path], line) for path, line in CONFIGS.items()],
+    "sweeps": SWEEPS,
     **{f"run {run[:20]}": run_cases(run) for run in RUNS},
 }
 """All cases, in groups that each take a second or two."""

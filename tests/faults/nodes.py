@@ -2,10 +2,10 @@
 
     python tests/faults/nodes.py --seed 0
 
-Three nodes with one core each run on this machine, and a sweep of 12 runs on them. When some runs are done, the raylet of
-one node and its workers get SIGKILL; when another run is done, so does the sweep itself. Then the same command with
---resume must give 12 rows, each model with the bytes of the local engine's, and no run that was done may have been trained
-again.
+Three nodes with one core each run on this machine, and a sweep of 12 runs on them. When some runs are done, the raylet
+of one node and its workers get SIGKILL; when another run is done, so does the sweep itself. Then the same command with
+--resume must give 12 rows, each model with the bytes of the local engine's, and no run that was done may have been
+trained again.
 """
 
 import argparse

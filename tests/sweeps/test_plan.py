@@ -69,13 +69,13 @@ def test_with_taus_every_run_is_a_front():
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"tua": [1, 2]}, "there is no setting 'tua'; did you mean 'tau'?"),
-        ({"cpus": 2}, "there is no setting 'cpus'; it belongs into the table [sweep]"),
+        ({"tua": [1, 2]}, "has an unknown setting 'tua'; did you mean 'tau'?"),
+        ({"cpus": 2}, "cpus is not a setting of the runs; put it into the table [sweep]"),
         ({"tau": []}, "tau is an empty list; give it values, or leave it out"),
         ({"tau": [[1, 2]]}, "tau must be a value or a list of values; it has [1, 2]"),
         ({"tau": {"from": 1}}, "tau must be a value or a list of values"),
-        ({"tau": [1, -2]}, "tau--2: tau must be a number above 0"),
-        ({"tau": [1, "low"]}, "tau-low: tau must be a number; it is 'low'"),
+        ({"tau": [1, -2]}, "tau must be a number above 0"),
+        ({"tau": [1, "low"]}, "tau must be a number; it is 'low'"),
         ({"tau": [1, 1.0]}, "two runs are the same: tau = 1.0; leave one out"),
         ({"tau": [1, 2], "explained": [0.5, 0.6]}, "give only one of tau, explained"),
         ({"seed": range(101), "split_seed": range(100), "tau": 1}, f"at most {MOST:,} runs; these are 10,100"),

@@ -1,5 +1,6 @@
 """Sweeps from one end to the other: rows, files, failures, and going on after a stop or a kill, on both engines."""
 
+import contextlib
 import csv
 import json
 import re
@@ -25,7 +26,7 @@ SETTINGS = {
     "n": 4,
     "width": 2,
     "batch": 16,
-    "steps": 60,
+    "steps": 300,
     "device": "cpu",
     "log_every": 20,
     "eval_every": 20,
@@ -70,7 +71,7 @@ def test_runs_that_fail_are_rows_with_their_reason_and_stop_nothing(table):
     assert table.failed[0].reason.startswith("training diverged: error, loss or weights are not finite")
     first = table[0]
     result = narrows.RunFolder(table.folder / first.run).read_result()
-    assert (first.dims, first.test_error, first.batches) == (result.dims, result.heldout.error, 60)
+    assert (first.dims, first.test_error, first.batches) == (result.dims, result.heldout.error, 300)
     assert first.settings == {"learning_rate": 0.001}
 
 
@@ -91,7 +92,7 @@ def test_the_table_is_the_same_everywhere(table):
 def test_the_page_compares_what_is_done_and_says_why_the_rest_is_not(table):
     page = (table.folder / "compare.html").read_text()
     assert "2 runs compared" in page
-    assert re.search(rf"{re.escape(DIVERGES)}</td>.*training diverged", page, re.S) or "training diverged" in page
+    assert re.search(rf"<td[^>]*>{re.escape(DIVERGES)}</td>\s*<td[^>]*>failed</td>\s*<td[^>]*>training diverged", page)
     assert 'href="learning-rate-0.001/report.html"' in page
 
 
@@ -122,26 +123,24 @@ def test_a_folder_belongs_to_one_sweep(table, plane, tmp_path):
             narrows.sweep({**settings, **changed}, out, resume=resume)
 
 
-def test_a_sweep_that_was_stopped_and_killed_ends_as_if_it_had_not_been(plane, tmp_path):
-    changes = {"seed": [0, 1], "steps": 3000}
-    words = ["sweep", write_file(tmp_path / "s.toml", plane, **changes), "--out", tmp_path / "out", "--jobs=1"]
+def test_a_sweep_that_was_stopped_and_killed_ends_as_if_it_had_not_been(table, plane, tmp_path):
+    first, second = (f"learning-rate-{rate}" for rate in RUNS["learning_rate"][:2])
+    file = write_file(tmp_path / "s.toml", plane, learning_rate=RUNS["learning_rate"][:2])
+    words = ["sweep", str(file), "--out", str(tmp_path / "out"), "--jobs", "1"]
     process = subprocess.Popen(command(*words), stdout=subprocess.PIPE, text=True)
-    wait_for(tmp_path / "out" / "seed-0" / "checkpoints" / "batch-000000040.ckpt", process)
+    wait_for(tmp_path / "out" / first / "checkpoints" / "batch-000000040.ckpt", process)
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=HANGS)
     assert process.returncode == 128 + signal.SIGTERM
     advised = shlex.split(said.splitlines()[-1].partition("continue with: ")[2])
-    assert [*advised[1:-1], advised[-1]] == ["sweep", *map(str, words[1:4]), "--jobs", "1", "--resume"]
-    assert not (tmp_path / "out" / "seed-1").exists()
-    killed = subprocess.Popen(command(*advised[1:]), stdout=subprocess.PIPE, text=True)
-    wait_for(tmp_path / "out" / "seed-1" / "checkpoints" / "batch-000000040.ckpt", killed)
+    assert advised == ["narrows", *words, "--resume"]
+    assert not (tmp_path / "out" / second).exists()
+    killed = subprocess.Popen(command(*advised[1:]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(tmp_path / "out" / second / "checkpoints" / "batch-000000040.ckpt", killed)
     killed.kill()
-    killed.communicate()
-    done = run(*advised[1:])
-    assert done.returncode == 0, done.stderr
-    assert "1 of 2 runs are done already" in done.stdout
-    undisturbed = narrows.sweep({**SETTINGS, **changes, "data": plane}, tmp_path / "undisturbed")
-    assert models(tmp_path / "out") == models(undisturbed.folder)
+    killed.wait()
+    assert main(advised[1:]) == 0
+    assert models(tmp_path / "out") == models(table.folder)
 
 
 def test_a_sweep_of_fronts_has_one_row_per_tau(plane, tmp_path):
@@ -162,10 +161,7 @@ def test_ray_gives_the_same_rows_and_models(table, plane, tmp_path):
     assert done.returncode == 1, done.stderr
     assert done.stderr == ""
     rows = json.loads((tmp_path / "ray" / "table.json").read_text())
-    assert [{**row, "seconds": 0} for row in rows] == [
-        {**row, "seconds": row["seconds"] and 0} if row["seconds"] is None else {**row, "seconds": 0}
-        for row in table.records()
-    ]
+    assert [{**row, "seconds": 0} for row in rows] == [{**row, "seconds": 0} for row in table.records()]
     assert models(tmp_path / "ray") == models(table.folder)
 
 
@@ -175,16 +171,22 @@ def answering(content):
 
     def serve():
         connection, _ = server.accept()
-        connection.sendall(content)
-        connection.recv(100)
+        with server, connection:
+            connection.sendall(content)
+            with contextlib.suppress(ConnectionResetError):
+                while connection.recv(100):  # until the client leaves
+                    pass
 
     threading.Thread(target=serve, daemon=True).start()
     return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("kind", ["nobody", "another", "silent", "nonsense"])
-def test_an_address_that_is_no_cluster_is_one_line_before_anything_is_written(kind, plane, tmp_path, capsys):
+def test_an_address_that_is_no_cluster_is_one_line_before_anything_is_written(
+    kind, plane, tmp_path, monkeypatch, capsys
+):
     pytest.importorskip("ray", reason="Ray is not installed")
+    monkeypatch.setattr("narrows.sweeps.cluster.PATIENCE", 0.5)
     addresses = {
         "nobody": lambda: "127.0.0.1:1",
         "another": lambda: answering(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
@@ -218,5 +220,5 @@ def test_a_node_that_does_not_see_the_folder_says_so(table, plane, tmp_path):
 
     (planned, *_) = make_plan({**SETTINGS, "data": plane}).runs
     for folder in (tmp_path, table.folder):
-        with pytest.raises(NarrowsError, match="does not see the sweep's folder .*; put it on a file system that all"):
+        with pytest.raises(NarrowsError, match=r"does not see the sweep's folder .*; put it on a file system that all"):
             train_run(planned, [], folder, "another token")

@@ -32,6 +32,7 @@ from narrows.training.front import checked_taus
 from narrows.training.request import EQUIPMENT
 
 Combine = Literal["product", "zip"]
+NAMES = [one.name for one in fields(TrainConfig)]
 SWEEP = "sweep"
 """The name of the table that says how settings are combined, and what a run takes."""
 MOST = 10_000
@@ -96,7 +97,7 @@ def _plan(content: dict[str, Any], source: str) -> Plan:
     try:
         how = _how(about)
         settings = {name: _value(value) for name, value in content.items()}
-        _check_names(settings)
+        _check_lists(settings)
         if "data" in settings:
             settings["data"] = _each(settings["data"], lambda one: absolute(one) if type(one) is str else one)
         settings.setdefault("threads", how.get("cpus", 1))
@@ -104,11 +105,10 @@ def _plan(content: dict[str, Any], source: str) -> Plan:
         combined = _combined(swept, how.get("combine", "product"))
     except NarrowsError as error:
         raise NarrowsError(f"{source}: {error.marked}") from None
-    named = _names(combined)
-    runs = []
-    for name, values in zip(named, combined, strict=True):
-        config = config_from_dict({**settings, **values}, source if not values else f"{source}, {name}")
-        runs.append(Run(name, config, values))
+    runs = [
+        Run(name, config_from_dict({**settings, **values}, source), values)
+        for name, values in zip(_names(combined), combined, strict=True)
+    ]
     try:
         taus = checked_taus(runs[0].config, how["taus"]) if "taus" in how else []
         for run in runs if taus else ():
@@ -124,9 +124,8 @@ def _how(about: Any) -> dict[str, Any]:
     """Return the checked table [sweep]."""
     if not isinstance(about, Mapping):
         raise NarrowsError(f"{SWEEP} must be a table with {', '.join(RULES)}; it is {brief(about)}")
-    names = [one.name for one in fields(TrainConfig)]
     for name in about:
-        if name in names:
+        if name in NAMES:
             raise NarrowsError(f"{name} is a setting of the runs; put it above the table [{SWEEP}]")
         if name not in RULES:
             raise NarrowsError(f"[{SWEEP}] has an unknown entry {brief(name)}{did_you_mean(str(name), RULES)}")
@@ -149,16 +148,17 @@ def _each(value: Any, change: Callable[[Any], Any]) -> Any:
     return [change(one) for one in value] if isinstance(value, list) else change(value)
 
 
-def _check_names(settings: Mapping[str, Any]) -> None:
-    known = [one.name for one in fields(TrainConfig)]
+def _check_lists(settings: Mapping[str, Any]) -> None:
+    """Raise if a setting is an empty list, or has values that are lists or tables; other rules are those of a run."""
     for name, value in settings.items():
-        if name not in known:
-            hint = "; it belongs into the table [sweep]" if name in RULES else did_you_mean(str(name), known)
-            raise NarrowsError(f"there is no setting {brief(name)}{hint}")
+        if name in RULES:
+            raise NarrowsError(f"{name} is not a setting of the runs; put it into the table [{SWEEP}]")
+        if not isinstance(name, str):
+            raise NarrowsError(f"names of settings are texts; {brief(name)} is not")
         if value == []:
             raise NarrowsError(f"{setting(name)} is an empty list; give it values, or leave it out")
         for one in value if isinstance(value, list) else [value]:
-            if one is not None and not isinstance(one, str | int | float | bool):
+            if isinstance(one, list | Mapping) and name in NAMES:
                 raise NarrowsError(f"{setting(name)} must be a value or a list of values; it has {brief(one)}")
 
 
