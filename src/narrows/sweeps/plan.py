@@ -12,11 +12,12 @@ A run's name is made of the settings that are lists: explained-0.8-seed-0. All s
 combination, before anything starts.
 """
 
+import contextlib
 import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -27,7 +28,7 @@ from narrows._util.text import brief
 from narrows.data import absolute
 from narrows.runs.folder import read_settings
 from narrows.sweeps.engine import Resources
-from narrows.training.config import TrainConfig, config_from_dict, to_dict
+from narrows.training.config import TrainConfig, check_known, config_from_dict, to_dict
 from narrows.training.front import checked_taus
 from narrows.training.request import EQUIPMENT
 
@@ -94,30 +95,36 @@ def make_plan(source: "str | os.PathLike[str] | Mapping[str, Any]") -> Plan:
 
 def _plan(content: dict[str, Any], source: str) -> Plan:
     about = content.pop(SWEEP, {})
-    try:
+    with _named(source):
         how = _how(about)
         settings = {name: _value(value) for name, value in content.items()}
+        _check_places(settings)
+    check_known(settings, source)
+    with _named(source):
         _check_lists(settings)
         if "data" in settings:
             settings["data"] = _each(settings["data"], lambda one: absolute(one) if type(one) is str else one)
         settings.setdefault("threads", how.get("cpus", 1))
         swept = {name: value for name, value in settings.items() if isinstance(value, list)}
         combined = _combined(swept, how.get("combine", "product"))
-    except NarrowsError as error:
-        raise NarrowsError(f"{source}: {error.marked}") from None
     runs = [
         Run(name, config_from_dict({**settings, **values}, source), values)
         for name, values in zip(_names(combined), combined, strict=True)
     ]
-    try:
-        taus = checked_taus(runs[0].config, how["taus"]) if "taus" in how else []
-        for run in runs if taus else ():
-            checked_taus(run.config, taus)
+    with _named(source):
+        taus = [checked_taus(run.config, how["taus"]) for run in runs if "taus" in how]
         _check_different(runs)
+    task = Resources(how.get("cpus", 1), how.get("gpus", 0))
+    return Plan(settings, runs, how.get("combine", "product"), taus[0] if taus else [], task, how.get("jobs"))
+
+
+@contextlib.contextmanager
+def _named(source: str) -> Iterator[None]:
+    """Put the source before the errors of the block."""
+    try:
+        yield
     except NarrowsError as error:
         raise NarrowsError(f"{source}: {error.marked}") from None
-    task = Resources(how.get("cpus", 1), how.get("gpus", 0))
-    return Plan(settings, runs, how.get("combine", "product"), taus, task, how.get("jobs"))
 
 
 def _how(about: Any) -> dict[str, Any]:
@@ -148,17 +155,22 @@ def _each(value: Any, change: Callable[[Any], Any]) -> Any:
     return [change(one) for one in value] if isinstance(value, list) else change(value)
 
 
-def _check_lists(settings: Mapping[str, Any]) -> None:
-    """Raise if a setting is an empty list, or has values that are lists or tables; other rules are those of a run."""
-    for name, value in settings.items():
+def _check_places(settings: Mapping[Any, Any]) -> None:
+    """Raise if something belongs into the table [sweep]."""
+    for name in settings:
         if name in RULES:
             raise NarrowsError(f"{name} is not a setting of the runs; put it into the table [{SWEEP}]")
         if not isinstance(name, str):
             raise NarrowsError(f"names of settings are texts; {brief(name)} is not")
+
+
+def _check_lists(settings: Mapping[str, Any]) -> None:
+    """Raise if a setting is an empty list, or has values that are lists or tables; other rules are those of a run."""
+    for name, value in settings.items():
         if value == []:
             raise NarrowsError(f"{setting(name)} is an empty list; give it values, or leave it out")
         for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, list | Mapping) and name in NAMES:
+            if isinstance(one, list | Mapping):
                 raise NarrowsError(f"{setting(name)} must be a value or a list of values; it has {brief(one)}")
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
@@ -207,6 +207,15 @@ def _plain_value(name: str, value: Any, kind: Any) -> Any:
         raise NarrowsError(f"{setting(name)} must be {rule} below 1e308; it is {brief(value)}") from None
 
 
+def check_known(settings: Mapping[str, Any], source: str) -> None:
+    """Raise if there is no setting of one of these names; `source` says where they come from."""
+    known = [f.name for f in fields(TrainConfig)]
+    for name in settings:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
+            raise NarrowsError(f"{source} has an unknown setting {brief(name)}{hint}")
+
+
 def config_from_dict(settings: dict[str, Any], source: str) -> TrainConfig:
     """Build a config from stored settings.
 
@@ -217,11 +226,7 @@ def config_from_dict(settings: dict[str, Any], source: str) -> TrainConfig:
     Raises:
         NarrowsError: A setting is unknown or cannot be used.
     """
-    known = [f.name for f in fields(TrainConfig)]
-    for name in settings:
-        if name not in known:
-            hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
-            raise NarrowsError(f"{source} has an unknown setting {brief(name)}{hint}")
+    check_known(settings, source)
     try:
         return TrainConfig(**settings).checked()
     except NarrowsError as error:
