@@ -135,6 +135,18 @@ TRAINING = [
         lambda g, v: narrows.train(TrainConfig(tau=1.0), None, g.x, v),
         ("x", 3, print),
     ),
+    *each(
+        "train(resume)",
+        "resume must be true or false",
+        lambda g, v: narrows.train(TrainConfig(tau=1.0), g.run, g.x, resume=v),
+        NOT_FLAGS,
+    ),
+    *one("train(resume)", "resume continues .*; give out", lambda g: narrows.train(TrainConfig(tau=1.0), resume=True)),
+    *one(
+        "train(resume)",
+        ".* was started with other settings: .*batch was .* and is 9",
+        lambda g: narrows.train(TrainConfig(tau=1.0, batch=9), g.run, g.x, resume=True),
+    ),
     *one(
         "train(out)",
         "the folder .* exists and is not empty",
@@ -167,6 +179,7 @@ TRAINING = [
     *settings("split_seed", ".*", (-1, 2**63, None)),
     *settings("device", "one of auto, cpu, cuda, mps", (None, "tpu", 0)),
     *settings("threads", ".*", (0, -1, 2.5, "x")),
+    *settings("checkpoint_every", ".*", (0, -1, 2.5, None, True, "x", "5x", [])),
     *settings("values", "one of unit, any", (None, "Any", 1)),
     *settings("data", "text", (None, 3, [])),
     *settings("skip_broken", "true or false", (None, "yes", 1)),
@@ -198,6 +211,11 @@ TRAINING = [
     ),
     *each(
         "train_front(out)", f"out {PATH}", lambda g, v: narrows.train_front(TrainConfig(), [1.0], v, g.x), NOT_PATHS[1:]
+    ),
+    *one(
+        "train_front(resume)",
+        ".*holds a single run, not a front",
+        lambda g: narrows.train_front(TrainConfig(), [1.0], g.run, g.x, resume=True),
     ),
     *each("resume_front(out)", f"out {PATH}", lambda g, v: narrows.resume_front(v), NOT_PATHS),
     *one("resume_front(out)", ".*is not a front", lambda g: narrows.resume_front(g.run)),
