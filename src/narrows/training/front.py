@@ -16,7 +16,7 @@ from functools import partial
 from narrows._util.checks import argument, path_argument
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.text import brief
-from narrows.data import Data, absolute
+from narrows.data import Data
 from narrows.recipes.registry import RECIPES
 from narrows.runs.folder import RunFolder, claim_folder
 from narrows.runs.front import FrontFolder
@@ -26,7 +26,7 @@ from narrows.training.config import LARGEST, PROMISES, SMALLEST, TrainConfig, co
 from narrows.training.listeners import Listener
 from narrows.training.setup import make_plan, on_first_process
 from narrows.training.sinks import FolderSink
-from narrows.training.start import IN_MEMORY, LISTENER, AnyData, check_arguments, interrupted_in, load_data
+from narrows.training.start import LISTENER, AnyData, check_arguments, interrupted_in, load_data, named_data
 from narrows.training.state import check_state
 from narrows.training.trainer import Trainer
 
@@ -64,7 +64,7 @@ def train_front(
     """
     config, listener = check_arguments(config, out, listener)
     levels = _checked(config, taus)
-    config = replace(config, data=absolute(config.data) if data is None else IN_MEMORY)
+    config = replace(config, data=named_data(config, data))
     loaded = load_data(config, data, listener)
     trainer = Trainer(make_plan(replace(config, tau=levels[0]), loaded), listener)
     folder = on_first_process(config, lambda: FrontFolder(claim_folder(out, f"{loaded.name}-front")))
@@ -86,7 +86,7 @@ def resume_front(
     listener = argument("listener", listener, LISTENER, or_none=True) or Listener()
     about = folder.read_about()
     config = config_from_dict(about["config"], str(folder.about))
-    return _train_levels(config, about["taus"], folder, load_data(config, data, listener), listener)
+    return _train_levels(config, about["taus"], folder, load_data(config, data, listener, folder.about), listener)
 
 
 def _checked(config: TrainConfig, taus: Sequence[float | str]) -> list[float]:
