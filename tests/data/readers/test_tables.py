@@ -305,11 +305,11 @@ def test_truncated_parquet(save, keep):
     assert refusal(path).startswith(": the file is damaged or not a Parquet file (")
 
 
-def test_flipped_bytes_of_parquet(save, cache, monkeypatch):
+def test_flipped_bytes_of_parquet(tmp_path, cache, monkeypatch):
     monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", 0.0)
-    path = save({"a": np.arange(5000.0)}, "t.parquet")
+    pq.write_table(pa.table({"a": np.arange(5000.0)}), path := tmp_path / "t.parquet")
     content = bytearray(path.read_bytes())
-    content[60:400] = bytes(340)
+    content[100:400] = bytes(300)
     path.write_bytes(content)
     assert refusal(path).startswith(": the file is damaged or not a Parquet file (")
     assert os.listdir(cache) == []
