@@ -415,6 +415,10 @@ def test_a_picture_that_memory_cannot_decode(folder, monkeypatch):
         )
     free = 10**9
     assert len(load_images(folder, (8, 8)).examples) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(Image.Image, "load", lambda image: bytearray(1 << 60))  # memory ends all the same
+        said = f"{folder / 'a.png'} needs more memory to decode than is free; make it smaller"
+        assert refusal(folder, size=(9, 9), skip_broken=True) == said
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])

@@ -269,7 +269,10 @@ def opened(
         return f"it has more than {most or 2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels, the most that are accepted"
     except PermissionError as error:
         raise NarrowsError(f"{file} cannot be read ({error.strerror}); check its path and mode") from None
-    except (MemoryError, _NoMemory):
+    except MemoryError:
+        name = file if isinstance(file, str) else "this image"
+        raise _NoMemory(f"{name} needs more memory to decode than is free; make it smaller") from None
+    except _NoMemory:
         raise
     except UnidentifiedImageError:
         return f"it is not one of {', '.join(formats)}"

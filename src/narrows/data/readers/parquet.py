@@ -54,7 +54,7 @@ class Parquet:
         with self._opened() as file:
             for group in map(file.metadata.row_group, range(file.metadata.num_row_groups)):
                 for chunk in map(group.column, range(group.num_columns)):
-                    if chunk.path_in_schema.partition(".")[0] not in names:
+                    if chunk.path_in_schema not in names:  # columns of numbers are not nested
                         continue
                     start = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)), default=0)
                     pages = list(page_sizes(self.path, start, start + chunk.total_compressed_size))

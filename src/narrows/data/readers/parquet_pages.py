@@ -8,7 +8,6 @@ https://parquet.apache.org/docs/file-format/data-pages/
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,10 +25,11 @@ def page_sizes(path: Path, start: int, end: int) -> Iterator[int]:
     Raises:
         ValueError: A header is damaged.
     """
-    with path.open("rb") as file:
+    with path.open("rb", buffering=0) as file:
         while start < end:
             for length in (_HEADER, _LONGEST_HEADER):
-                content = os.pread(file.fileno(), length, start)
+                file.seek(start)
+                content = file.read(length)
                 try:
                     fields, header = _struct(content, 0)
                     break
