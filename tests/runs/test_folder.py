@@ -218,6 +218,13 @@ def test_a_run_is_not_trained_through_a_symlink(tmp_path, name):
 
     assert refused(train).startswith(f"{folder.path / name} is a symlink to {tmp_path}/")
     assert list(yours.iterdir()) == [leftover]
+    for part in RunFolder(folder.path / name), FrontFolder(folder.path).level(3):
+        if not part.path.is_symlink():
+            part.path.symlink_to(yours)
+        with pytest.raises(NarrowsError, match=" is a symlink to "), part.lock():
+            pytest.fail("the folder was taken")
+    (folder.path / "tau-3").unlink()
+    assert list(yours.iterdir()) == [leftover]
     (tmp_path / "link").symlink_to(folder.path)  # the user's own way to the folder
     (folder.path / name).unlink()
     with RunFolder(tmp_path / "link").lock():

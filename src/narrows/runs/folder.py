@@ -81,6 +81,8 @@ class RunFolder:
         Raises:
             NarrowsError: Another process trains in it, or an entry is a symlink and could lead anywhere.
         """
+        if has_begun(self.path.parent) and self.path.is_symlink():  # a part of a run or a front
+            raise _link_error(self.path)
         check_links(self.path)
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         if fcntl is None:
@@ -227,10 +229,14 @@ def check_links(path: Path) -> None:
     """Raise if an entry of a run's or front's folder is a symlink: training would write where a stranger's leads to."""
     for entry in sorted(path.iterdir()) if path.is_dir() else ():
         if entry.is_symlink():
-            raise NarrowsError(
-                f"{entry} is a symlink to {printable(os.readlink(entry))}, and a run writes only into its own folder; "
-                f"put what it names in its place, or remove it"
-            )
+            raise _link_error(entry)
+
+
+def _link_error(link: Path) -> NarrowsError:
+    return NarrowsError(
+        f"{link} is a symlink to {printable(os.readlink(link))}, and a run writes only into its own folder; put what "
+        f"it names in its place, or remove it"
+    )
 
 
 def is_free(path: Path) -> bool:
