@@ -1,19 +1,24 @@
 """Training through a checkpoint equals training in one go, bit for bit, however the run was stopped."""
 
+import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
+import narrows
 from commands import HANGS, SMALL, command, run, run_until, small
 from narrows.cli import main
 from narrows.runs.folder import RunFolder
 from narrows.training.checkpoint import MAGIC, list_checkpoints
 from narrows.training.trainer import Trainer
+from refusals import refused
 from same_run import TAU, assert_same_run, final_state, whole_run
 
 LONG = 400
@@ -245,7 +250,6 @@ def test_a_damaged_result_is_named_and_can_be_made_again(images, tmp_path, capsy
 
 def test_a_full_disk_is_said_plainly_and_nothing_is_lost(images, tmp_path, capsys, monkeypatch):
     """A folder that takes no more bytes from a certain moment on: what was saved stays, and the run can go on."""
-    import errno
 
     import narrows._util.files
 
@@ -269,6 +273,18 @@ def test_a_full_disk_is_said_plainly_and_nothing_is_lost(images, tmp_path, capsy
     assert not list(folder.path.rglob("*.part"))
     assert main(["resume", str(folder.path)]) == 0
     assert_same_run(whole, folder)
+
+
+def test_a_run_on_an_array_is_continued_as_its_error_says(tmp_path, monkeypatch):
+    x = np.random.default_rng(0).random((200, 6), dtype=np.float32)
+    config = narrows.TrainConfig(recipe="paper", tau=0.4, n=4, width=2, batch=16, steps=30, checkpoint_every=10)
+    with monkeypatch.context() as patch:
+        fail = OSError(errno.ENOSPC, "No space left on device")
+        patch.setattr(Trainer, "train_batch", lambda trainer: (_ for _ in ()).throw(fail))
+        text = refused(narrows.train, config, tmp_path / "run", x)
+    call = re.search(r"continue with: (narrows\.resume\(.*\))$", text)[1]
+    outcome = eval(call.replace("...", "x"))
+    assert outcome.result.steps == 30
 
 
 def test_a_loop_over_runs_can_be_stopped_from_python(images, tmp_path):

@@ -188,6 +188,16 @@ TRAINING = [
         "give only one of tau, explained",
         lambda g: narrows.train(TrainConfig(tau=1.0, explained=0.9), data=g.x),
     ),
+    *one(
+        "train(data)",
+        "the data are named twice, as data='my.npy' and by what was passed; leave one out",
+        lambda g: narrows.train(TrainConfig(data="my.npy", tau=1.0), data=g.x),
+    ),
+    *one(
+        "train_front(data)",
+        "the data are named twice, as data='my.npy' and by what was passed; leave one out",
+        lambda g: narrows.train_front(TrainConfig(data="my.npy"), [1.0], data=g.x),
+    ),
     *each("resume(out)", f"out {PATH}", lambda g, v: narrows.resume(v), NOT_PATHS),
     *one("resume(out)", "nowhere is not a run folder", lambda g: narrows.resume("nowhere")),
     *one("resume(out)", ".*is not a run folder", lambda g: narrows.resume(g.text)),
