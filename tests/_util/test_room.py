@@ -1,6 +1,7 @@
-"""Room: what is free is asked for, within the limits of a container, and some of every disk stays free."""
+"""Room: what is free is asked for, within a container's and the process's limits, and some of every disk stays free."""
 
 import errno
+import resource
 import shutil
 from collections import namedtuple
 
@@ -56,3 +57,12 @@ def test_memory_within_the_limit_of_a_container(tmp_path, monkeypatch):
     assert room.free_memory() == 500_000 < available
     (tmp_path / "memory.max").write_text("max\n")
     assert room.free_memory() > 500_000
+
+
+def test_memory_within_the_limit_of_the_process():
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + 10**9, limits[1]))
+    try:
+        assert 0 < room.free_memory() <= 10**9
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)

@@ -156,6 +156,27 @@ def test_python_takes_a_torch_dataset(tmp_path):
     assert load_model(folder.model).network.shape == (1, 16, 16)
 
 
+def test_a_run_that_came_without_its_data_says_where_they_are_named(capsys, tmp_path):
+    x, out = tmp_path / "x.npy", tmp_path / "run"
+    np.save(x, np.random.default_rng(0).random((300, 6), dtype=np.float32))
+    assert run(x, "--tau", 0.4, "--out", out) == 0
+    folder = RunFolder(out)
+    moved = x.rename(tmp_path / "moved.npy")
+    capsys.readouterr()
+    said = f'{folder.config} names data that are not on this machine: {x}; write where they are now as its "data", or '
+    for words in ["evaluate", out], ["encode", out, "-o", tmp_path / "z.npy"], ["report", out]:
+        assert main([str(word) for word in words]) == (0 if words[0] == "report" else 2)
+        error = capsys.readouterr().err
+        assert f"{said}give the data where a command takes them, such as `narrows encode RUN DATA`" in error
+        assert error.count("\n") == 1
+    folder.result.unlink()
+    assert main(["resume", str(out)]) == 2
+    assert f"{said}continue in Python with `narrows.resume({str(out)!r}, data=...)`" in capsys.readouterr().err
+    folder.config.write_text(folder.config.read_text().replace(str(x), str(moved)))
+    assert main(["resume", str(out)]) == 0
+    assert folder.read_result() is not None
+
+
 def refused(capsys, tmp_path, *arguments):
     """Return the one line of the refusal; nothing was written."""
     assert run(*arguments, "--tau", 20, "--out", tmp_path / "run") == 2

@@ -31,6 +31,10 @@ OUT_OF_RANGE = {
     "seed": (["-1", str(2**63), NINES], "between 0 and 2^63"),
     "split_seed": (["-1", str(2**63), NINES], "between 0 and 2^63"),
     **{name: (["0", "-1", "-99", "-0"], "at least 1") for name in COUNTS},
+    "checkpoint_every": (
+        ["0", "-1", NINES, "", "four", "5x", "0s", "0.5s", "5 minutes", "1d", "m"],
+        "a number of batches, or a time such as 30s, 5m or 1h",
+    ),
 }
 NOT_WHOLE = ["", " ", "four", "2.5", "2.5e0", "1e3", "nan", "inf", "-inf", "1,000", "1 000", "0x", "9" * 5000, "true"]
 NOT_A_NUMBER = ["", " ", "low", "0,5", "1e", "1.2.3", "0x1", "½", "1 2"]
@@ -69,7 +73,7 @@ def wrong_words(command: list[str], names: list[str], not_whole: list[str], not_
     cases: list[Case] = []
     for name in names:
         words = [*command, option(name)]
-        if int in allowed(name):
+        if int in allowed(name) and str not in allowed(name):
             cases += [([*words[:-1], f"{words[-1]}={bad}"], must_be(name, "a whole number")) for bad in not_whole]
         elif float in allowed(name):
             cases += [([*words[:-1], f"{words[-1]}={bad}"], must_be(name, "a number")) for bad in not_numbers]
@@ -170,7 +174,7 @@ UNKNOWN: list[Case] = [
         ("show", "json"), ("resume", "live"),
     )],
     (["reproduce", "table", "--resume=2"], "^--resume is on when it is typed"),
-    ([*TRAIN, "--live=2"], "^--live is on when it is typed"),
+    *[([*TRAIN, f"--{flag}=2"], f"^--{flag} is on when it is typed") for flag in ("live", "resume")],
 ]  # fmt: skip
 
 COMBINED: list[Case] = [
@@ -192,6 +196,12 @@ COMBINED: list[Case] = [
     ],
     ([*TRAIN, "--tau", "1", "--constraint", "plain"], "^--constraint plain cannot be used with --recipe fast"),
     ([*TRAIN, "--data", "mnist"], "^the data are named twice, as .*good.npy and as mnist; leave one out"),
+    *[([*words, "--resume"], "^--resume continues the run in a folder that you name; give --out") for words in (
+        [*TRAIN, "--tau", "1"], FRONT,
+    )],
+    ([*TRAIN, "--tau", "1", "--out", "@run", "--resume"], "^.*run was started with other settings: --"),
+    ([*FRONT, "--out", "@run", "--resume"], "^.*run holds a single run, not a front; choose another --out"),
+    ([*TRAIN, "--tau", "1", "--checkpoint-every", "2.5"], "^--checkpoint-every must be a whole number; it is 2.5"),
     ([*TRAIN], "^good needs a promise about the error: --tau"),
     ([*TRAIN, "--tau", "1", "--network", "conv"], "^--network conv is for images with sides of 16 to 256"),
     ([*TRAIN, "--tau", "1", "--device", "mps"], "^--device mps is not available on this machine; use --device cpu"),

@@ -204,6 +204,7 @@ CONFIGS = {
 
 NO_RUN = "is not a run folder: it has no config.json; check the path"
 MISSING_RUN = "is not a run folder: it does not exist; check the path"
+NOT_HERE = r"config\.json names data that are not on this machine: /nowhere/x\.npy; write where they are now as its"
 NO_MODEL = "has no model yet; continue it with `narrows resume "
 BAD_MODEL = "^cannot read the model .*: it is damaged, or not a model of narrows .*; copy or train it again"
 SHOWN = [["show"], ["resume"], ["report"], ["watch"]]
@@ -242,7 +243,7 @@ RUNS: dict[str, list[tuple[list[list[str]], str]]] = {
     "@run_empty_model": [([*USED, ["report"]], BAD_MODEL)],
     "@run_text_model": [([*USED, ["report"]], BAD_MODEL)],
     "@run_no_model": [(USED, NO_MODEL)],
-    "@run_moved_data": [([["encode", "-o", "z.npy"], ["reconstruct", "-o", "z.npy"], ["evaluate"]], NOT_THERE)],
+    "@run_moved_data": [([["encode", "-o", "z.npy"], ["reconstruct", "-o", "z.npy"], ["evaluate"]], NOT_HERE)],
     "@run_other_data": [
         (
             [["encode", "-o", "z.npy"], ["reconstruct", "-o", "z.npy"], ["evaluate"]],

@@ -5,6 +5,7 @@ import gzip
 import io
 import tarfile
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -193,6 +194,31 @@ def _read_archive(folder: Path, victim: Path, rng: Random) -> None:
             file.read()
 
 
+def _hub(folder: Path) -> None:
+    """Write sets as the datasets library does: pictures with labels, lists of numbers, and a table."""
+    import datasets
+    from PIL import Image
+
+    features = datasets.Features({"picture": datasets.Image(), "animal": datasets.ClassLabel(names=["cat", "dog"])})
+    pictures = [Image.fromarray(image) for image in pixels(ROWS, 12, 10)]
+    sets = {
+        "pictures": datasets.Dataset.from_dict({"picture": pictures, "animal": [0, 1] * (ROWS // 2)}, features),
+        "lists": datasets.Dataset.from_dict({"x": numbers().tolist()}),
+        "table": datasets.Dataset.from_dict({name: numbers()[:, place] for place, name in enumerate("abcd")}),
+    }
+    for name, rows in sets.items():
+        (folder / name).mkdir()
+        rows.to_parquet(folder / name / "train.parquet")
+    (folder / "text").mkdir()
+    for split in ("train", "test"):
+        sets["table"].to_csv(folder / "text" / f"{split}.csv", index=False)
+
+
+def _read_hub(folder: Path, victim: Path, rng: Random) -> None:
+    data = narrows.load(f"hf:{victim.parent}", "any")
+    data.examples.batch(np.arange(min(8, len(data.examples))))
+
+
 def _any(folder: Path, victim: Path, rng: Random) -> None:
     load_and_look(victim, rng)
 
@@ -208,4 +234,5 @@ TARGETS = (
     Target("images", _images, _read_images, mutate_image),
     Target("idx", _idx, lambda folder, victim, rng: read_idx(victim), _mutate_idx),
     Target("tar.gz", _archive, _read_archive, mutate_gzip),
+    *([Target("hub", _hub, _read_hub)] if find_spec("datasets") else ()),
 )

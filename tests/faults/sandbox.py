@@ -136,6 +136,8 @@ class Sandbox:
             return
         if (event == "open" and arguments[2] & WRITES) or event in CHANGES:
             paths = arguments[:2] if event in ("os.rename", "os.link") else arguments[:1]
+            if event in ("os.remove", "os.rmdir") and arguments[1] >= 0:  # a name in an open folder, as rmtree has it
+                paths = (os.path.join(os.readlink(f"/proc/self/fd/{arguments[1]}"), os.fsdecode(arguments[0])),)
             for path in paths:
                 if isinstance(path, str | bytes | os.PathLike) and not self._may_write(os.fsdecode(path)):
                     self.seen.append(f"{event} of {os.fsdecode(path)[:200]!r}, outside the cache")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from narrows._util.errors import NarrowsError
-from narrows.runs.folder import RunFolder, claim_folder, read_settings, way_on
+from narrows.runs.folder import IN_MEMORY, RunFolder, claim_folder, read_settings, resuming, way_on
 from narrows.runs.front import FrontFolder
 from narrows.runs.records import Certificate, DecisionRow, Dimension, HeldOut, MetricRow, Refused, Result
 from refusals import refused
@@ -200,6 +200,48 @@ def test_what_a_run_leaves_that_was_killed_before_it_began_is_no_run(tmp_path):
     assert "another process has just begun" in refused(folder.write_config, {}, new=True)
     folder.append_row(row(50))
     assert not folder.is_untouched()
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "plain", "metrics.csv", "tensorboard"])
+def test_a_run_is_not_trained_through_a_symlink(tmp_path, name):
+    """A stranger's folder could so have files of yours written, replaced or removed."""
+    yours, leftover = tmp_path / "yours", tmp_path / "yours" / ".a.part"
+    yours.mkdir()
+    leftover.touch()
+    folder = RunFolder(claim_folder(tmp_path / "run", "x"))
+    folder.write_config({})
+    (folder.path / name).symlink_to(tmp_path / "nowhere" if name == "metrics.csv" else yours)
+
+    def train():
+        with folder.lock():
+            pytest.fail("the folder was taken")
+
+    assert refused(train).startswith(f"{folder.path / name} is a symlink to {tmp_path}/")
+    assert list(yours.iterdir()) == [leftover]
+    for part in RunFolder(folder.path / name), FrontFolder(folder.path).level(3):
+        if not part.path.is_symlink():
+            part.path.symlink_to(yours)
+        with pytest.raises(NarrowsError, match=" is a symlink to "), part.lock():
+            pytest.fail("the folder was taken")
+    (folder.path / "tau-3").unlink()
+    assert list(yours.iterdir()) == [leftover]
+    (tmp_path / "link").symlink_to(folder.path)  # the user's own way to the folder
+    (folder.path / name).unlink()
+    with RunFolder(tmp_path / "link").lock():
+        pass
+
+
+def test_a_run_on_an_array_in_memory_goes_on_in_python(tmp_path):
+    folder, front = RunFolder(tmp_path / "it's a run"), FrontFolder(tmp_path / "front")
+    folder.path.mkdir()
+    front.path.mkdir()
+    folder.write_config({"data": IN_MEMORY})
+    front.write_about([1.0], {"data": IN_MEMORY})
+    assert way_on(folder.path) == f"continue with: narrows.resume({str(folder.path)!r}, data=...)"
+    assert resuming(folder.path, 50) == f"narrows.resume({str(folder.path)!r}, steps=50, data=...)"
+    assert resuming(front.path) == f"narrows.resume_front({str(front.path)!r}, data=...)"
+    folder.config.write_text("[")
+    assert resuming(folder.path, 50) == f"narrows resume '{str(folder.path)[:-8]}'\"'\"'s a run' --steps 50"
 
 
 @pytest.mark.parametrize(

@@ -1,67 +1,25 @@
 """Training through a checkpoint equals training in one go, bit for bit, however the run was stopped."""
 
+import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 
+import numpy as np
 import pytest
-import torch
 
+import narrows
 from commands import HANGS, SMALL, command, run, run_until, small
 from narrows.cli import main
 from narrows.runs.folder import RunFolder
-from narrows.runs.records import MetricRow
-from narrows.training.checkpoint import MAGIC, list_checkpoints, read_checkpoint
+from narrows.training.checkpoint import MAGIC, list_checkpoints
 from narrows.training.trainer import Trainer
-
-TAU = 180
-
-
-def final_state(folder: RunFolder) -> dict:
-    state = read_checkpoint(list_checkpoints(folder.checkpoints)[-1])
-    del state["seconds"], state["looks"]  # a run that ended before had one look more
-    seconds = MetricRow.columns().index("seconds")
-    rows = [line.split(",") for line in state["records"]["metrics.csv"]]
-    state["records"]["metrics.csv"] = [row[:seconds] + row[seconds + 1 :] for row in rows]
-    state["selection"] = state["selection"]["regular"]  # the candidate of an earlier end is kept apart
-    return state
-
-
-def assert_same(a: object, b: object, where: str = "state") -> None:
-    """Equal to the last bit, through dicts, lists and tensors."""
-    assert type(a) is type(b), where
-    if isinstance(a, dict):
-        assert a.keys() == b.keys(), where
-        for key in a:
-            assert_same(a[key], b[key], f"{where}.{key}")
-    elif isinstance(a, list | tuple):
-        assert len(a) == len(b), where
-        for i, (left, right) in enumerate(zip(a, b, strict=True)):
-            assert_same(left, right, f"{where}[{i}]")
-    elif isinstance(a, torch.Tensor):
-        assert torch.equal(a, b), where
-    else:
-        assert a == b, where
-
-
-def assert_same_run(a: RunFolder, b: RunFolder) -> None:
-    assert_same(final_state(a), final_state(b))
-    assert a.model.read_bytes() == b.model.read_bytes()
-    for left, right in zip(a.read_rows(), b.read_rows(), strict=True):
-        assert str({**asdict(left), "seconds": 0}) == str({**asdict(right), "seconds": 0})  # as text: nan is nan
-    first, second = a.read_result(), b.read_result()
-    assert first.heldout.error == second.heldout.error
-    assert (first.dims, first.kept, first.model_step) == (second.dims, second.kept, second.model_step)
-
-
-def whole_run(images, out, steps) -> RunFolder:
-    assert main(["train", str(images), "--tau", str(TAU), "--steps", str(steps), "--out", str(out), *SMALL]) == 0
-    return RunFolder(out)
-
+from refusals import refused
+from same_run import TAU, assert_same_run, final_state, whole_run
 
 LONG = 400
 
@@ -292,7 +250,6 @@ def test_a_damaged_result_is_named_and_can_be_made_again(images, tmp_path, capsy
 
 def test_a_full_disk_is_said_plainly_and_nothing_is_lost(images, tmp_path, capsys, monkeypatch):
     """A folder that takes no more bytes from a certain moment on: what was saved stays, and the run can go on."""
-    import errno
 
     import narrows._util.files
 
@@ -318,11 +275,24 @@ def test_a_full_disk_is_said_plainly_and_nothing_is_lost(images, tmp_path, capsy
     assert_same_run(whole, folder)
 
 
+def test_a_run_on_an_array_is_continued_as_its_error_says(tmp_path, monkeypatch):
+    x = np.random.default_rng(0).random((200, 6), dtype=np.float32)
+    config = narrows.TrainConfig(recipe="paper", tau=0.4, n=4, width=2, batch=16, steps=30, checkpoint_every=10)
+    with monkeypatch.context() as patch:
+        fail = OSError(errno.ENOSPC, "No space left on device")
+        patch.setattr(Trainer, "train_batch", lambda trainer: (_ for _ in ()).throw(fail))
+        text = refused(narrows.train, config, tmp_path / "run", x)
+    call = re.search(r"continue with: (narrows\.resume\(.*\))$", text)[1]
+    outcome = eval(call.replace("...", "x"))
+    assert outcome.result.steps == 30
+
+
 def test_a_loop_over_runs_can_be_stopped_from_python(images, tmp_path):
     """Ctrl-C is a KeyboardInterrupt, also where a run has turned it into a checkpoint."""
     code = f"""
 import os, signal, narrows
 from narrows.training.trainer import Trainer
+from same_run import TAU, assert_same_run, final_state, whole_run
 
 train_batch = Trainer.train_batch
 def train_and_stop(trainer):

@@ -197,15 +197,20 @@ def check_regular(path: Path | str) -> None:
 
     A path that does not exist or cannot be asked about passes, so that whoever opens it says what is wrong.
     """
+    if kind := special_kind(path):
+        raise NarrowsError(f"{path} is {kind}, not a file; write its content to a file and give that")
+
+
+def special_kind(path: Path | str) -> str:
+    """Return "a named pipe", "a socket" or "a device" if `path` is one, else ""."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
-        return
+        return ""
     special = {
         stat.S_IFIFO: "a named pipe",
         stat.S_IFSOCK: "a socket",
         stat.S_IFCHR: "a device",
         stat.S_IFBLK: "a device",
     }
-    if kind := special.get(stat.S_IFMT(mode)):
-        raise NarrowsError(f"{path} is {kind}, not a file; write its content to a file and give that")
+    return special.get(stat.S_IFMT(mode), "")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch.distributed import DistError, ReduceOp
+from torch.distributed import DistError, PrefixStore, ReduceOp, TCPStore  # type: ignore[attr-defined]
 
 from narrows._util.errors import NarrowsError
 from narrows._util.launch import ProcessLost
@@ -34,10 +34,10 @@ def join_group(backend: str, timeout: timedelta) -> None:
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and os.environ.get("GROUP_WORLD_SIZE", "1") == "1":
         rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        shared = torch.distributed.TCPStore(*address, count, is_master=False, timeout=timeout)
+        shared = TCPStore(*address, count, is_master=False, timeout=timeout)
         restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         place = {
-            "store": torch.distributed.PrefixStore(f"restart {restart}", shared),
+            "store": PrefixStore(f"restart {restart}", shared),
             "rank": rank,
             "world_size": count,
         }

@@ -11,8 +11,15 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
+
+resource: Any
+try:
+    import resource
+except ImportError:  # not a POSIX system
+    resource = None
 
 SPARE_BYTES, SPARE_SHARE = 10**9, 0.05
 """What stays free on every disk: a gigabyte, or a share of a disk that is small."""
@@ -44,8 +51,16 @@ def check_disk(nbytes: int, folder: Path) -> None:
 
 
 def free_memory() -> int:
-    """Return how many bytes this process may still allocate: what the machine has, within a container's limit."""
-    return min([int(psutil.virtual_memory().available), *_left_in_groups()])
+    """Return how many bytes this process may still allocate: what the machine has, within its own and other limits."""
+    return min([int(psutil.virtual_memory().available), *_left_in_groups(), *_left_to_process()])
+
+
+def _left_to_process() -> Iterator[int]:
+    """Yield what is left of this process's limit of address space (`ulimit -v`), if it has one."""
+    if resource is not None:
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            yield max(0, limit - int(psutil.Process().memory_info().vms))
 
 
 def _left_in_groups() -> Iterator[int]:

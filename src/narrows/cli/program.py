@@ -16,6 +16,7 @@ from narrows._util.allocator import keep_memory
 from narrows._util.errors import NarrowsError, as_option
 from narrows._util.launch import OTHERS_FIRST, ProcessLost, is_first_to_report
 from narrows._util.printing import print_error, say
+from narrows._util.surroundings import check_surroundings
 from narrows.cli import apply, data, evaluate, explore, report, reproduce, sweep, train, watch  # noqa: F401
 from narrows.cli.app import app
 from narrows.cli.output import OutputError, flush_output, open_streams, unwritten
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(tokens: list[str]) -> int:
     """Run one command and return its exit code; everything that a user can meet is answered by one line."""
     try:
+        check_surroundings()
         if any("\0" in token for token in tokens):
             raise NarrowsError("a word of the command line has a NUL character in it; leave it out")
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")

@@ -14,7 +14,7 @@ from narrows._util.launch import is_first_process
 from narrows._util.printing import print_line, say, warn
 from narrows.cli.app import app
 from narrows.cli.output import OutputError, flush_output
-from narrows.runs.folder import RunFolder
+from narrows.runs.folder import RunFolder, resuming
 from narrows.runs.front import FrontFolder
 from narrows.training.config import TrainConfig
 
@@ -164,7 +164,7 @@ def show(run: Path, /, *, json: bool = False) -> None:
     folder.read_config()  # raises if there is no run
     result = folder.read_result()
     if result is None and json:
-        raise NarrowsError(f"{run} has no result yet; continue it with `narrows resume {run}`")
+        raise NarrowsError(f"{run} has no result yet; continue it with `{resuming(run)}`")
     if result is None:
         say(text.progress(read_run(folder)))
     else:

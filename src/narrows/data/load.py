@@ -44,6 +44,10 @@ ENDINGS: dict[str, Kind] = {
 HUB = "hf:"
 
 
+class MissingData(NarrowsError):
+    """There is no file, folder or set of this name."""
+
+
 def load(
     data: str | os.PathLike[str],
     values: Values = "unit",
@@ -141,7 +145,7 @@ def kind_of(text: str) -> Kind:
             beside = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
             near += [str(path.parent / name) for name in beside]
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise NarrowsError(
+        raise MissingData(
             f"no such file, folder or set: {text[:200]!r} (sets: {', '.join(SETS)}; files: {', '.join(ENDINGS)}){hint}"
         )
     check_regular(path)

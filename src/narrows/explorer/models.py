@@ -21,7 +21,7 @@ from narrows.inference.inspect import assumed_ranges
 from narrows.inference.trained import ROWS, Trained, open_data, open_trained
 from narrows.model.vae import standard_normal
 from narrows.report import text
-from narrows.runs.folder import RunFolder
+from narrows.runs.folder import RunFolder, resuming
 from narrows.runs.front import FrontFolder
 from narrows.runs.records import Result
 
@@ -132,5 +132,5 @@ def _models(path: Path) -> list[Path]:
         return [path]
     found = [level.path for level in front.levels() if level.model.exists()]
     if not found:
-        raise NarrowsError(f"{path} has no model yet; continue it with `narrows resume {path}`")
+        raise NarrowsError(f"{path} has no model yet; continue it with `{resuming(path)}`")
     return found

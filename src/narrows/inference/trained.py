@@ -16,16 +16,15 @@ from narrows._util.files import check_regular
 from narrows._util.progress import Progress, silent
 from narrows._util.text import printable
 from narrows.data import Data, split
-from narrows.data.load import kind_of, read
+from narrows.data.load import MissingData, kind_of, read
 from narrows.data.units import scale_columns
 from narrows.model.storage import load_model, read_description
 from narrows.model.vae import VAE
 from narrows.objective import ERRORS
-from narrows.runs.folder import RunFolder
+from narrows.runs.folder import IN_MEMORY, RunFolder, data_moved, resuming
 from narrows.runs.front import FrontFolder
 from narrows.training.config import TrainConfig, config_from_dict
 from narrows.training.setup import column_scaling, fingerprint
-from narrows.training.start import IN_MEMORY
 
 ROWS = 256
 """Examples that go through the networks at a time."""
@@ -102,7 +101,7 @@ def open_trained(path: str | os.PathLike[str], trust_data: bool = False) -> Trai
     folder = RunFolder(path)
     config = config_from_dict(folder.read_config(), str(folder.config))
     if not folder.model.exists():
-        raise NarrowsError(f"{path} has no model yet; continue it with `narrows resume {path}`")
+        raise NarrowsError(f"{path} has no model yet; continue it with `{resuming(path)}`")
     return Trained(folder.model, load_model(folder.model), read_description(folder.model), config, trust_data)
 
 
@@ -133,6 +132,12 @@ def open_data(trained: Trained, source: str | None = None, progress: Progress = 
         data = read(named, options.only_for(kind_of(named)), progress)
     except OptionError as error:
         raise error.otherwise from None
+    except MissingData as error:
+        if source is not None:
+            raise
+        file = trained.path.with_name("config.json")
+        otherwise = "give the data where a command takes them, such as `narrows encode RUN DATA`"
+        raise data_moved(named, file, otherwise) from error
     if data.examples.shape != trained.shape:
         here, there = ("x".join(map(str, shape)) for shape in (data.examples.shape, trained.shape))
         raise NarrowsError(f"{data.name} has examples of {here}; the model {trained.path} takes {there}")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from narrows._util.checks import argument, new_file, path_argument
 from narrows._util.files import write_atomic
+from narrows._util.printing import warn
 from narrows.data import Data
 from narrows.data.dataset import DATA
 from narrows.report import model_sections, text
@@ -53,7 +54,10 @@ def write_report(
     argument("data", data, DATA, or_none=True)
     run = read_run(folder)
     target = folder.report if out is None else new_file("out", out)
-    write_atomic(target, run_page(run, model_sections.read_model(run, data, trust_data)).html())
+    model = model_sections.read_model(run, data, trust_data)
+    write_atomic(target, run_page(run, model).html())
+    if model.trained is not None and model.missing:
+        warn(f"{target} shows no test inputs: {model.missing}")
     return target
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from narrows.report.contents import RunContents
 from narrows.report.html import Block, Command, Details, Table, Text
+from narrows.runs.folder import IN_MEMORY
 from narrows.runs.front import FrontFolder
 from narrows.training.config import PROMISES, TrainConfig, to_dict
-from narrows.training.start import IN_MEMORY
 
 
 def options(settings: Any, left_out: Collection[str] = ()) -> list[str]:

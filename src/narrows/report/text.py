@@ -7,12 +7,11 @@ import math
 from typing import Literal
 
 from narrows._util.errors import NarrowsError, as_option
-from narrows._util.text import shell_word
 from narrows.recipes.controller import ControllerConfig
 from narrows.recipes.registry import RECIPES
 from narrows.report.contents import RunContents, read_run
 from narrows.runs.certificate import FEWEST, certainty, with_bound
-from narrows.runs.folder import RunFolder
+from narrows.runs.folder import RunFolder, resuming
 from narrows.runs.front import FrontFolder, outermost
 from narrows.runs.records import Certificate, DecisionRow, MetricRow, Result
 from narrows.training.config import TrainConfig
@@ -133,7 +132,7 @@ def hint(run: RunContents) -> str | None:
         return None
     if run.recipe.ends_by_itself:
         return CUT_OFF if is_cut_off(run) else None
-    row, command = rows[-1], f"`narrows resume {shell_word(run.folder.path)} --steps {2 * result.steps}`"
+    row, command = rows[-1], f"`{resuming(run.folder.path, 2 * result.steps)}`"
     if result.dims and row.open < result.dims:
         return f"training ended with {row.open} gates open and the error still above tau; continue with {command}"
     if result.dims and row.error < SLACK * result.tau:
@@ -188,8 +187,8 @@ def hold_together(results: list[Result]) -> list[Result]:
 
 
 def resume_command(folder: RunFolder) -> str:
-    """Return the command that continues a run, or the front or the run that it is a part of."""
-    return f"narrows resume {shell_word(outermost(folder))}"
+    """Return what continues a run, or the front or the run that it is a part of."""
+    return resuming(outermost(folder))
 
 
 def progress(run: RunContents) -> str:

@@ -22,7 +22,6 @@ import itertools
 import json
 import math
 import os
-import shlex
 import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -42,10 +41,12 @@ from narrows._util.files import (
     whole_lines,
     write_atomic,
 )
-from narrows._util.text import printable
+from narrows._util.text import printable, shell_word
 from narrows.runs.records import DecisionRow, MetricRow, Result, cost_columns, parse_costs
 
 Row = TypeVar("Row")
+IN_MEMORY = "(an array in memory)"
+"""What the settings of a run say instead of a path, if its data were passed from Python."""
 Records = dict[str, list[str]]
 """The lines of a run's .csv files by name, without their headers."""
 REQUEST = "request.json"
@@ -77,7 +78,14 @@ class RunFolder:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder while training in it, so that no second process does (where the system has flock)."""
+        """Hold the folder while training in it, so that no second process does (where the system has flock).
+
+        Raises:
+            NarrowsError: Another process trains in it, or an entry is a symlink and could lead anywhere.
+        """
+        if has_begun(self.path.parent) and self.path.is_symlink():  # a part of a run or a front
+            raise _link_error(self.path)
+        check_links(self.path)
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         with hold(self.checkpoints, InUse(f"{self.path} is being trained by another process; wait for it or stop it")):
             remove_leftovers(self.path)
@@ -135,7 +143,7 @@ class RunFolder:
         except OSError as error:
             raise cannot_read(self.result, error) from error
         except ValueError as error:
-            again = f"delete it, and `narrows resume {self.path}` writes it again"
+            again = f"delete it, and `{resuming(self.path)}` writes it again"
             remedy = again if self.checkpoints.is_dir() else "copy it again from its source, or delete it"
             raise NarrowsError(f"{self.result} is damaged ({error}); {remedy}") from error
 
@@ -221,6 +229,20 @@ def _read(path: Path, parse: Callable[[str], Row], needed_by: str) -> list[Row]:
     return rows
 
 
+def check_links(path: Path) -> None:
+    """Raise if an entry of a run's or front's folder is a symlink: training would write where a stranger's leads to."""
+    for entry in sorted(path.iterdir()) if path.is_dir() else ():
+        if entry.is_symlink():
+            raise _link_error(entry)
+
+
+def _link_error(link: Path) -> NarrowsError:
+    return NarrowsError(
+        f"{link} is a symlink to {printable(os.readlink(link))}, and a run writes only into its own folder; put what "
+        f"it names in its place, or remove it"
+    )
+
+
 def is_free(path: Path) -> bool:
     """Return whether a folder holds nothing, or only what a run leaves that was killed before it began."""
     return all(
@@ -238,8 +260,37 @@ def has_begun(path: Path) -> bool:
 
 def way_on(path: Path) -> str:
     """Return how a run or front that was stopped goes on, whenever that was: the end of a message about it."""
-    resume = f"continue with: narrows resume {shlex.quote(str(path))}"
-    return resume if has_begun(path) else "start it again with the same command"
+    return f"continue with: {resuming(path)}" if has_begun(path) else "start it again with the same command"
+
+
+def resuming(path: Path, steps: int | None = None) -> str:
+    """Return what continues a run or a front: a command, or a call in Python if its data were an array in memory.
+
+    Arguments:
+        path: The folder of the run or front.
+        steps: Train a run to this many batches.
+    """
+    for name, function in (("front.json", "resume_front"), ("config.json", "resume")):
+        with contextlib.suppress(NarrowsError, AttributeError):  # missing or damaged: whoever reads it says so
+            stored = read_json(path / name)
+            if stored.get("config", stored).get("data") == IN_MEMORY:
+                more = "" if steps is None else f"steps={steps}, "
+                return f"narrows.{function}({str(path)!r}, {more}data=...)"
+    return f"narrows resume {shell_word(path)}{'' if steps is None else f' --steps {steps}'}"
+
+
+def data_moved(data: str, file: Path, otherwise: str) -> NarrowsError:
+    """Return the error for data that are not where a run's settings say, for example on another machine.
+
+    Arguments:
+        data: The data, as the settings name them.
+        file: The file with the settings.
+        otherwise: What can be done without a change of that file.
+    """
+    return NarrowsError(
+        f"{file} names data that are not on this machine: {printable(data, 200)}; write where they are now as its "
+        f'"data", or {otherwise}'
+    )
 
 
 def write_first(path: Path, content: str, new: bool) -> None:
@@ -271,7 +322,7 @@ def claim_folder(out: str | os.PathLike[str] | None, stem: str) -> Path:
             f"cannot create the folder {where}: {error.strerror}; choose another {setting('out')}"
         ) from error
     if occupied:
-        resume = f", or continue that run with `narrows resume {path}`" if has_begun(path) else ""
+        resume = f", or continue that run with `{resuming(path)}`" if has_begun(path) else ""
         raise NarrowsError(
             f"the folder {path} exists and is not empty, and nothing is overwritten; choose another "
             f"{setting('out')}{resume}"

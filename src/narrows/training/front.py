@@ -17,7 +17,7 @@ from narrows._util.checks import argument, path_argument
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.processes import on_first_process
 from narrows._util.text import brief
-from narrows.data import Data, absolute
+from narrows.data import Data
 from narrows.recipes.registry import RECIPES
 from narrows.runs.folder import RunFolder, claim_folder
 from narrows.runs.front import FrontFolder
@@ -28,7 +28,7 @@ from narrows.training.listeners import Listener
 from narrows.training.request import is_front_begun, with_equipment
 from narrows.training.setup import make_accelerator, make_plan
 from narrows.training.sinks import FolderSink
-from narrows.training.start import IN_MEMORY, LISTENER, AnyData, check_arguments, interrupted_in, load_data
+from narrows.training.start import LISTENER, AnyData, check_arguments, interrupted_in, load_data, named_data
 from narrows.training.state import check_state
 from narrows.training.trainer import Trainer
 
@@ -69,13 +69,12 @@ def train_front(
     """
     config, listener = check_arguments(config, out, listener, resume)
     levels = checked_taus(config, taus)
-    config = replace(config, data=absolute(config.data) if data is None else IN_MEMORY)
+    config = replace(config, data=named_data(config, data))
     make_accelerator(config)
     if resume and out is not None:
         named = FrontFolder(out)
         if on_first_process(lambda: is_front_begun(named, levels, config)):
-            stored = with_equipment(_stored(named), config)
-            return _train_levels(stored, levels, named, load_data(stored, data, listener), listener)
+            return _continue(named, with_equipment(_stored(named), config), data, listener)
     loaded = load_data(config, data, listener)
     trainer = Trainer(make_plan(replace(config, tau=levels[0]), loaded), listener)
     folder = on_first_process(lambda: FrontFolder(claim_folder(out, f"{loaded.name}-front")))
@@ -95,13 +94,18 @@ def resume_front(
     """
     folder = FrontFolder(path_argument("out", out))
     listener = argument("listener", listener, LISTENER, or_none=True) or Listener()
-    config = _stored(folder)
-    make_accelerator(config)
-    return _train_levels(config, folder.read_about()["taus"], folder, load_data(config, data, listener), listener)
+    return _continue(folder, _stored(folder), data, listener)
 
 
 def _stored(folder: FrontFolder) -> TrainConfig:
     return config_from_dict(folder.read_about()["config"], str(folder.about))
+
+
+def _continue(folder: FrontFolder, config: TrainConfig, data: AnyData | None, listener: Listener) -> FrontOutcome:
+    """Continue a front that has begun, with its settings."""
+    make_accelerator(config)
+    taus, loaded = folder.read_about()["taus"], load_data(config, data, listener, folder.about)
+    return _train_levels(config, taus, folder, loaded, listener)
 
 
 def checked_taus(config: TrainConfig, taus: Sequence[float | str]) -> list[float]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from narrows._util.errors import NarrowsError, setting
-from narrows.runs.folder import RunFolder, has_begun
+from narrows.runs.folder import RunFolder, has_begun, resuming
 from narrows.runs.front import FRONT, FrontFolder
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
 
@@ -52,7 +52,7 @@ def is_front_begun(folder: FrontFolder, taus: Sequence[float], asked: TrainConfi
 def check_no_level(folder: RunFolder) -> None:
     """Raise if a run is one tau of a front, which is continued as a whole."""
     if (folder.path.parent / FRONT).exists():
-        raise NarrowsError(f"{folder.path} is one tau of a front; continue with `narrows resume {folder.path.parent}`")
+        raise NarrowsError(f"{folder.path} is one tau of a front; continue with `{resuming(folder.path.parent)}`")
 
 
 def with_equipment(stored: TrainConfig, asked: TrainConfig) -> TrainConfig:

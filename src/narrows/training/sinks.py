@@ -113,7 +113,7 @@ class FolderSink(Sink):
         if not self.files.path.exists():
             return NarrowsError(
                 f"the folder {self.files.path} was moved or deleted while its run was training; if it was moved, "
-                f"continue with `narrows resume` and its new place"
+                f"resume it at its new place"
             )
         remedy = "free some space" if error.errno in FULL else "mend that"
         return NarrowsError(

@@ -15,11 +15,13 @@ from torch.utils.data import Dataset as TorchDataset
 from narrows._util.checks import FLAG, argument, instance_of, path_argument
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.processes import on_each_process, on_first_process, others_needed
+from narrows._util.surroundings import check_surroundings
 from narrows.data import Data, absolute, from_array, from_dataset
-from narrows.data.load import read
+from narrows.data.load import MissingData, read
 from narrows.model.storage import load_model, read_description
 from narrows.recipes.registry import RECIPES
-from narrows.runs.folder import RunFolder, claim_folder, way_on
+from narrows.runs.folder import IN_MEMORY, RunFolder, claim_folder, data_moved, resuming, way_on
+from narrows.runs.front import FRONT
 from narrows.runs.records import Result
 from narrows.training.checkpoint import OtherRun, load_newest
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
@@ -31,7 +33,6 @@ from narrows.training.sinks import FolderSink
 from narrows.training.state import check_state
 from narrows.training.trainer import Trainer
 
-IN_MEMORY = "(an array in memory)"
 CONFIG = instance_of(TrainConfig, "a TrainConfig, such as TrainConfig(data='my.npy', explained=0.95)")
 LISTENER = instance_of(Listener, "a narrows.training.listeners.Listener")
 AnyData = Data | np.ndarray | torch.Tensor | TorchDataset[Any]
@@ -78,7 +79,7 @@ def train(
         Interrupted: Ctrl-C or SIGTERM stopped the run, whose checkpoint is written; it is a KeyboardInterrupt.
     """
     config, listener = check_arguments(config, out, listener, resume)
-    config = replace(config, data=absolute(config.data) if data is None else IN_MEMORY)
+    config = replace(config, data=named_data(config, data))
     make_accelerator(config)  # meets the other processes
     if resume and out is not None:
         named = RunFolder(out)
@@ -142,7 +143,7 @@ def _continue(
         if data is not None:
             _check_same_data(folder, config, load_data(config, data, listener))
         return Outcome(finished, folder, None)
-    loaded = load_data(config, data, listener)
+    loaded = load_data(config, data, listener, folder.config)
     with interrupted_in(folder.path):
         if config.as_good_as is not None:
             return _train_as_good_as(config, folder, loaded, listener)
@@ -168,6 +169,7 @@ def _check_same_data(folder: RunFolder, config: TrainConfig, data: Data) -> None
 
 def check_arguments(config: TrainConfig, out: Any, listener: Any, resume: Any) -> tuple[TrainConfig, Listener]:
     """Return the checked settings and a listener; raise if what a caller gave is something else."""
+    check_surroundings()
     checked = argument("config", config, CONFIG).checked()
     if out is not None:
         path_argument("out", out)
@@ -229,14 +231,29 @@ def interrupted_in(path: Path) -> Iterator[None]:
         raise Interrupted(0, path, ended_by(stopped)) from None
 
 
-def load_data(config: TrainConfig, given: AnyData | None, listener: Listener) -> Data:
-    """Return the data that were passed, or else those that the settings name; all processes have them, or none."""
-    return on_each_process(lambda: _load_data(config, given, listener))
+def named_data(config: TrainConfig, given: AnyData | None) -> str:
+    """Return what the settings of a new run say about its data; raise if they name some and others are passed."""
+    if given is None:
+        return absolute(config.data)
+    if config.data not in (TrainConfig.data, IN_MEMORY):
+        raise NarrowsError(
+            f"the data are named twice, as {setting('data', config.data)} and by what was passed; leave one out"
+        )
+    return IN_MEMORY
 
 
-def _load_data(config: TrainConfig, given: AnyData | None, listener: Listener) -> Data:
+def load_data(config: TrainConfig, given: AnyData | None, listener: Listener, stored: Path | None = None) -> Data:
+    """Return the data that were passed, or else those that the settings name; all processes have them, or none.
+
+    `stored` is the file with the settings of a run that has begun.
+    """
+    return on_each_process(lambda: _load_data(config, given, listener, stored))
+
+
+def _load_data(config: TrainConfig, given: AnyData | None, listener: Listener, stored: Path | None) -> Data:
     if given is None and config.data == IN_MEMORY:
-        raise NarrowsError("this run was trained on an array in memory; resume it from Python, with data=...")
+        call = "narrows.train(config, data=...)" if stored is None else resuming(stored.parent)
+        raise NarrowsError(f"this run was trained on an array in memory, which only Python can pass again: `{call}`")
     options = config.reading()
     if given is not None and config.data == IN_MEMORY and options.given():
         name = options.given()[0]
@@ -251,5 +268,10 @@ def _load_data(config: TrainConfig, given: AnyData | None, listener: Listener) -
         return from_array(given, config.values)
     try:
         return read(config.data, options, listener.loading)
+    except MissingData as error:
+        if stored is None:
+            raise
+        call = f"narrows.{'resume_front' if stored.name == FRONT else 'resume'}({str(stored.parent)!r}, data=...)"
+        raise data_moved(config.data, stored, f"continue in Python with `{call}`") from error
     finally:
         listener.loaded()

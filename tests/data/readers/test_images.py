@@ -367,10 +367,25 @@ def test_links(folder, tmp_path):
     (folder / "sub" / "loop").symlink_to(folder)
     (folder / "self").symlink_to(folder / "self")
     (folder / "z.png").symlink_to(folder / "sub" / "a.png")
-    os.mkfifo(folder / "pipe.png")
     assert load_images(folder).examples.array[:, 0, 0, 0].tolist() == [5, 5]
     (folder / "nowhere.png").symlink_to(folder / "gone.png")
     assert "nowhere.png is a broken image (a broken symlink)" in refusal(folder)
+
+
+def test_what_is_named_like_an_image_and_is_no_file(folder):
+    save(folder / "a.png", np.full((16, 16), 5, np.uint8))
+    os.mkfifo(folder / "pipe.png")
+    assert refusal(folder) == (
+        f"{folder / 'pipe.png'} is a broken image (it is a named pipe, not a file); repair or remove it; skip_broken "
+        "leaves such files out"
+    )
+    data = load_images(folder, skip_broken=True)
+    assert data.examples.array[:, 0, 0, 0].tolist() == [5]
+    assert f"(1 broken left out, first {folder / 'pipe.png'})" in data.note
+    os.mkfifo(folder / "pipe")  # among other files, which are counted
+    (folder / "pipe.png").unlink()
+    assert "1 images from " in (note := load_images(folder).note)
+    assert "(other files: 1)" in note
 
 
 @pytest.mark.parametrize("name", ["other", "sub/x.png"])
@@ -400,6 +415,10 @@ def test_a_picture_that_memory_cannot_decode(folder, monkeypatch):
         )
     free = 10**9
     assert len(load_images(folder, (8, 8)).examples) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(Image.Image, "load", lambda image: bytearray(1 << 60))  # memory ends all the same
+        said = f"{folder / 'a.png'} needs more memory to decode than is free; make it smaller"
+        assert refusal(folder, size=(9, 9), skip_broken=True) == said
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from narrows.data.readers import csv as csv_reader, parquet as parquet_reader, shared
+from narrows.data.readers.parquet_pages import page_sizes
 from narrows.data.readers.tables import load_table
 from refusals import refused
 
@@ -304,11 +305,11 @@ def test_truncated_parquet(save, keep):
     assert refusal(path).startswith(": the file is damaged or not a Parquet file (")
 
 
-def test_flipped_bytes_of_parquet(save, cache, monkeypatch):
+def test_flipped_bytes_of_parquet(tmp_path, cache, monkeypatch):
     monkeypatch.setattr("narrows.data.cache.MEMORY_SHARE", 0.0)
-    path = save({"a": np.arange(5000.0)}, "t.parquet")
+    pq.write_table(pa.table({"a": np.arange(5000.0)}), path := tmp_path / "t.parquet")
     content = bytearray(path.read_bytes())
-    content[10:400] = bytes(390)
+    content[100:400] = bytes(300)
     path.write_bytes(content)
     assert refusal(path).startswith(": the file is damaged or not a Parquet file (")
     assert os.listdir(cache) == []
@@ -387,6 +388,80 @@ def test_a_table_that_would_become_far_larger_than_the_file(save, cache, monkeyp
     path = save(gzip.compress(b"a,b,c\n" + b"1,2,3\n" * 10**6), "bomb.csv.gz")
     assert "bytes in the file would become an array of " in refusal(path)
     assert not cache.exists()
+
+
+def test_what_gzip_states_is_looked_at_after_the_first_block(save, monkeypatch):
+    monkeypatch.setattr(shared, "SMALL_ARRAY", 10**7)
+    calls = []
+    path = save(gzip.compress(b"a,b,c\n" + b"1,2,3\n" * 10**6), "t.csv.gz")  # 24 MB
+    progress = lambda what, done, total: calls.append(what)  # noqa: E731
+    assert "more than 500 times as much" in refused(load_table, path, None, progress)
+    assert calls == []
+    path = save(gzip.compress(b"a\n" + b"0\n" * 10**6), "t.csv.gz")  # 8 MB
+    assert len(load_table(path, progress=progress).examples) == 10**6
+    assert len(calls) > 1
+
+
+def varint(number):
+    """Return a whole number from 0 on as Thrift writes it."""
+    number, content = 2 * number, b""
+    while number > 127:
+        number, content = number >> 7, content + bytes([number & 127 | 128])
+    return content + bytes([number])
+
+
+def chunks_of(path):
+    metadata = pq.ParquetFile(path).metadata
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        yield from map(group.column, range(group.num_columns))
+
+
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}, {"data_page_version": "2.0"}])
+@pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "zstd"])
+def test_the_pages_of_a_column_add_up_to_it(tmp_path, compression, options):
+    """The footer counts the pages with their headers: what is left of each sum is the same."""
+    x = np.random.default_rng(0).standard_normal((5_000, 3)).round(1)
+    table = pa.table({name: x[:, place] for place, name in enumerate(("a", "b.c", ""))})
+    path = tmp_path / "t.parquet"
+    pq.write_table(table, path, row_group_size=2_500, data_page_size=1_000, compression=compression, **options)
+    total = 0
+    for chunk in chunks_of(path):
+        start = chunk.dictionary_page_offset or chunk.data_page_offset
+        pages = list(page_sizes(path, start, start + chunk.total_compressed_size))
+        assert len(pages) > 1
+        headers = chunk.total_uncompressed_size - sum(pages)
+        assert 10 * len(pages) < headers < 100 * len(pages)
+        total += chunk.total_uncompressed_size
+    assert parquet_reader.Parquet(path).unpacked([0, 1, 2]) == total
+
+
+def test_what_a_page_declares_is_compared_with_the_file_and_with_memory(save, monkeypatch):
+    path = save({"a": [1.0]}, "t.parquet")
+    pq.write_table(pa.table({"a": np.zeros(15_000)}), path, compression="gzip", use_dictionary=False)
+    check(path, ["a"], np.zeros((15_000, 1)))
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet_reader, "free_memory", lambda: 10**5)
+        assert refusal(path) == (
+            " declares a page of 0.1 MB, and 0.1 MB of memory are free; write it again with smaller pages"
+        )
+    content = path.read_bytes()
+    (page,) = page_sizes(path, 4, 5)
+    assert content.count(varint(page)) == 1
+    path.write_bytes(content.replace(varint(page), varint(10**6)))
+    monkeypatch.setattr(shared, "SMALL_ARRAY", 5 * 10**5)
+    assert "bytes in the file would become an array of 1 MB, more than 500 times as much" in refusal(path)
+
+
+def test_a_page_header_without_end(tmp_path):
+    lists = b"\x19\xf7\xff\xff\xff\xff\xff\x7f"  # a list of 2^48 doubles
+    for content in b"", b"\x15", b"\x15" * 10, lists, b"\x18\xff\xff\x7f", b"\x1c" * 10**5, b"\x80" * 10**5:
+        (tmp_path / "t.parquet").write_bytes(content)
+        with pytest.raises((ValueError, RecursionError)):
+            list(page_sizes(tmp_path / "t.parquet", 0, 9))
+    for content in b"\x00", b"\x15\x00\x15\x02\x15\x01\x00", b"\x15\x00\x15\x01\x15\x02\x00", b"\x1e":
+        (tmp_path / "t.parquet").write_bytes(content)
+        with pytest.raises(ValueError, match=r"a page header (states no sizes|has a field of unknown type)"):
+            list(page_sizes(tmp_path / "t.parquet", 0, 9))
 
 
 def test_a_file_of_empty_lines(save):

@@ -135,6 +135,18 @@ TRAINING = [
         lambda g, v: narrows.train(TrainConfig(tau=1.0), None, g.x, v),
         ("x", 3, print),
     ),
+    *each(
+        "train(resume)",
+        "resume must be true or false",
+        lambda g, v: narrows.train(TrainConfig(tau=1.0), g.run, g.x, resume=v),
+        NOT_FLAGS,
+    ),
+    *one("train(resume)", "resume continues .*; give out", lambda g: narrows.train(TrainConfig(tau=1.0), resume=True)),
+    *one(
+        "train(resume)",
+        ".* was started with other settings: .*batch was .* and is 9",
+        lambda g: narrows.train(TrainConfig(tau=1.0, batch=9), g.run, g.x, resume=True),
+    ),
     *one(
         "train(out)",
         "the folder .* exists and is not empty",
@@ -167,6 +179,7 @@ TRAINING = [
     *settings("split_seed", ".*", (-1, 2**63, None)),
     *settings("device", "one of auto, cpu, cuda, mps", (None, "tpu", 0)),
     *settings("threads", ".*", (0, -1, 2.5, "x")),
+    *settings("checkpoint_every", ".*", (0, -1, 2.5, None, True, "x", "5x", [])),
     *settings("values", "one of unit, any", (None, "Any", 1)),
     *settings("data", "text", (None, 3, [])),
     *settings("skip_broken", "true or false", (None, "yes", 1)),
@@ -174,6 +187,16 @@ TRAINING = [
         "train",
         "give only one of tau, explained",
         lambda g: narrows.train(TrainConfig(tau=1.0, explained=0.9), data=g.x),
+    ),
+    *one(
+        "train(data)",
+        "the data are named twice, as data='my.npy' and by what was passed; leave one out",
+        lambda g: narrows.train(TrainConfig(data="my.npy", tau=1.0), data=g.x),
+    ),
+    *one(
+        "train_front(data)",
+        "the data are named twice, as data='my.npy' and by what was passed; leave one out",
+        lambda g: narrows.train_front(TrainConfig(data="my.npy"), [1.0], data=g.x),
     ),
     *each("resume(out)", f"out {PATH}", lambda g, v: narrows.resume(v), NOT_PATHS),
     *one("resume(out)", "nowhere is not a run folder", lambda g: narrows.resume("nowhere")),
@@ -198,6 +221,11 @@ TRAINING = [
     ),
     *each(
         "train_front(out)", f"out {PATH}", lambda g, v: narrows.train_front(TrainConfig(), [1.0], v, g.x), NOT_PATHS[1:]
+    ),
+    *one(
+        "train_front(resume)",
+        ".*holds a single run, not a front",
+        lambda g: narrows.train_front(TrainConfig(), [1.0], g.run, g.x, resume=True),
     ),
     *each("resume_front(out)", f"out {PATH}", lambda g, v: narrows.resume_front(v), NOT_PATHS),
     *one("resume_front(out)", ".*is not a front", lambda g: narrows.resume_front(g.run)),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from narrows._util.errors import NarrowsError
 from narrows._util.progress import Progress
-from narrows.data.readers.shared import CHUNK_BYTES, readable
+from narrows.data.readers.shared import CHUNK_BYTES, check_expansion, readable
 from narrows.data.readers.tables import WITH_COMMA, no_rows, text_error
 
 if TYPE_CHECKING:
@@ -61,14 +61,20 @@ class Csv:
         with self._reader(None, {}) as (_, reader):
             self.types: list[pa.DataType] = reader.schema.types
 
+    def unpacked(self, places: Sequence[int]) -> int:
+        """See `Table`; text states nothing, and what gzip states is used in `batches`."""
+        return 0
+
     def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:
-        """See `Table`."""
+        """See `Table`; raise after the first block if the rest will be out of all proportion to the file."""
         import pyarrow as pa
 
-        size = self.path.stat().st_size
+        size, text = self.path.stat().st_size, self._length()
         kinds = {place: pa.bool_() if pa.types.is_boolean(self.types[place]) else pa.float64() for place in places}
         with self._reader(places, kinds) as (file, reader):
-            for batch in reader:
+            for i, batch in enumerate(reader):
+                if i == 0:
+                    check_expansion(str(self.path), size, batch.nbytes * text // self.block)
                 yield batch
                 progress(f"reading {self.path.name}", file.tell(), size)
 
@@ -82,6 +88,12 @@ class Csv:
         absent = {*ConvertOptions().null_values, ""}
         rows = enumerate(values, start=1)
         return next(((row, value) for row, value in rows if value not in absent and not _number(value)), (1, values[0]))
+
+    def _length(self) -> int:
+        """Return the bytes of text, of a gzipped file as its end states them (of its last member, modulo 2^32)."""
+        with self.path.open("rb") as file:
+            length = file.seek(-4 if self.gzipped else 0, os.SEEK_END)
+            return int.from_bytes(file.read(4), "little") if self.gzipped else length
 
     def _split(self, line: bytes) -> tuple[list[str], str]:
         """Return the cells of the first line, and the delimiter that gives most of them."""

@@ -1,12 +1,12 @@
 """Which files of a folder are its images.
 
 PNG, JPEG and WebP files are found by their endings in the folder and all folders below it; hidden ones, whose names
-start with a dot, are ignored. Symlinks are followed (each real folder once, so a loop of links ends) unless they lead
-out of the folder: a folder that a stranger packed could so name pictures of yours, and your model would show them.
+start with a dot, are ignored. What has such an ending and is no file, such as a named pipe or a broken symlink, counts
+as a broken image. Symlinks are followed (each real folder once, so a loop of links ends) unless they lead out of the
+folder: a folder that a stranger packed could so name pictures of yours, and your model would show them.
 """
 
 import os
-import stat
 from pathlib import Path
 
 from narrows._util.errors import NarrowsError
@@ -45,15 +45,14 @@ def find_images(folder: Path) -> tuple[list[tuple[str, int, int]], int]:
             if is_image:
                 _check_link(os.path.join(root, name), folder)
             path = os.path.normpath(os.path.join(below, name))
+            if not is_image:
+                others += 1
+                continue
             try:
                 facts = os.stat(folder / path)
-                mode, length, time = facts.st_mode, facts.st_size, facts.st_mtime_ns
-            except OSError:  # a broken symlink: an image by its name, broken when opened
-                mode, length, time = stat.S_IFREG, 0, 0
-            if stat.S_ISREG(mode) and is_image:
-                files.append((path, length, time))
-            else:
-                others += 1
+                files.append((path, facts.st_size, facts.st_mtime_ns))
+            except OSError:  # a broken symlink
+                files.append((path, 0, 0))
     return sorted(files), others
 
 

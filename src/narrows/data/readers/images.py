@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 import numpy as np
 
 from narrows._util.errors import NarrowsError, OptionError, setting
-from narrows._util.files import write_atomic
+from narrows._util.files import special_kind, write_atomic
 from narrows._util.progress import Progress, silent, steps
 from narrows._util.room import amount, free_memory
 from narrows._util.text import printable
@@ -249,6 +249,8 @@ def opened(
     """Return the result of `decode` on the image of at most `most` pixels, or in a few words why it is broken."""
     from PIL import Image, UnidentifiedImageError
 
+    if isinstance(file, str) and (kind := special_kind(file)):
+        return f"it is {kind}, not a file"
     try:
         with Image.open(file, formats=tuple(formats)) as image:
             pixels = image.width * image.height
@@ -267,7 +269,10 @@ def opened(
         return f"it has more than {most or 2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels, the most that are accepted"
     except PermissionError as error:
         raise NarrowsError(f"{file} cannot be read ({error.strerror}); check its path and mode") from None
-    except (MemoryError, _NoMemory):
+    except MemoryError:
+        name = file if isinstance(file, str) else "this image"
+        raise _NoMemory(f"{name} needs more memory to decode than is free; make it smaller") from None
+    except _NoMemory:
         raise
     except UnidentifiedImageError:
         return f"it is not one of {', '.join(formats)}"

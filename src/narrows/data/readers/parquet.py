@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows._util.errors import NarrowsError
 from narrows._util.progress import Progress, counted
+from narrows._util.room import amount, free_memory
+from narrows.data.readers.parquet_pages import page_sizes
 from narrows.data.readers.shared import CHUNK_BYTES, readable
 
 if TYPE_CHECKING:
@@ -40,6 +43,29 @@ class Parquet:
             parquet.ParquetFile(source, buffer_size=buffer) as file,
         ):
             yield file
+
+    def unpacked(self, places: Sequence[int]) -> int:
+        """See `Table`; the larger of what the footer and what the pages declare.
+
+        Raises:
+            NarrowsError: A page is damaged, or needs more memory than is free.
+        """
+        names, total, largest = {self.names[place] for place in places}, 0, 0
+        with self._opened() as file:
+            for group in map(file.metadata.row_group, range(file.metadata.num_row_groups)):
+                for chunk in map(group.column, range(group.num_columns)):
+                    if chunk.path_in_schema not in names:  # columns of numbers are not nested
+                        continue
+                    start = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)), default=0)
+                    pages = list(page_sizes(self.path, start, start + chunk.total_compressed_size))
+                    total += max(chunk.total_uncompressed_size, sum(pages))
+                    largest = max(largest, *pages, 0)
+        if largest > (free := free_memory()):
+            raise NarrowsError(
+                f"{self.path} declares a page of {amount(largest)}, and {amount(free)} of memory are free; write it "
+                f"again with smaller pages"
+            )
+        return total
 
     def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:
         """See `Table`."""

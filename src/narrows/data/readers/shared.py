@@ -17,8 +17,7 @@ LONGEST_NAME = 80
 """Characters of each name in such a list."""
 
 MOST_EXPANSION = 500
-"""How many times larger than its bytes in a file an array may be. Deflate ends near 1,000, for data that are all equal;
-two-valued images such as dSprites stay well below this."""
+"""How many times larger than its bytes in a file an array may be. Deflate ends at 1,032, for equal values."""
 SMALL_ARRAY = 1 << 30
 """Bytes: smaller arrays may come from any file."""
 SAVE_AS_NPY = "save it with numpy.save as .npy, which is mapped from disk"

@@ -42,6 +42,10 @@ class Table(Protocol):
     remark: str  # how the file was understood, for the user
     delimiter: str  # of text; empty for files that store numbers
 
+    def unpacked(self, places: Sequence[int]) -> int:
+        """Return how many bytes the columns at `places` unpack to, by what the file states; 0 if it does not."""
+        ...
+
     def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:
         """Yield the columns at `places`, in that order, some rows at a time."""
         ...
@@ -113,7 +117,8 @@ def load_table(path: Path, columns: Sequence[str] | None = None, progress: Progr
             raise text_error(table, place, *table.example(place))
     dtype = np.dtype(np.float32 if all(_fits_float32(table.types[place]) for place in places) else np.float64)
     names = tuple(table.names[place] for place in places)
-    check_expansion(str(path), path.stat().st_size, (table.count or 0) * len(names) * dtype.itemsize)
+    declared = max((table.count or 0) * len(names) * dtype.itemsize, table.unpacked(places))
+    check_expansion(str(path), path.stat().st_size, declared)
     rows, file_name = partial(_rows, table, places, dtype, progress), f"table-{file_digest(path, names)}.npy"
     array, where = converted_array(file_name, (len(names),), dtype, rows, table.count, str(path))
     if not len(array):
