@@ -3,14 +3,15 @@
     python tests/faults/nodes.py --seed 0
 
 Three nodes with one core each run on this machine, and a sweep of 12 runs on them. When some runs are done, the raylet
-of one node and its workers get SIGKILL; when another run is done, so does the sweep itself. Then the same command with
---resume must give 12 rows, each model with the bytes of the local engine's, and no run that was done may have been
-trained again.
+of one node and its workers get SIGKILL; when another run is done, so does the sweep itself. The same command with --resume
+gets SIGTERM when one more run is done, and must say how to go on. Sent once more, it must give 12 rows, each model with
+the bytes of the local engine's, and no run that was done may have been trained again.
 """
 
 import argparse
 import json
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -22,7 +23,7 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from faults.scenarios import HANGS, Place, Wrong, expect
+from faults.scenarios import HANGS, Place, Wrong, ended, expect
 
 SWEEP = """
 data = "plane.npy"
@@ -62,8 +63,8 @@ def main() -> int:
             before = {name: (remote / name / "result.json").stat().st_mtime_ns for name in done(remote)}
             left = {path.parent.parent.name for path in remote.glob("*/checkpoints/*.ckpt")} - before.keys()
             print(f"left: {len(before)} runs done, {len(left)} with a checkpoint", flush=True)
-            answer = place.run([*command, "--resume"])
-            expect(answer, 0)
+            stop(place, [*command, "--resume"], remote)
+            expect(place.run([*command, "--resume"]), 0)
         finally:
             cluster.shutdown()
         rows = json.loads((remote / "table.json").read_text())
@@ -95,6 +96,18 @@ def disturb(place: Place, command: list[str], out: Path, node: Any, rng: random.
     driver.kill()
     driver.communicate()
     print(f"{len(done(out))} runs done: killed the sweep", flush=True)
+
+
+def stop(place: Place, command: list[str], out: Path) -> None:
+    """Continue a sweep, and stop it by SIGTERM once one more run is done."""
+    driver, count = place.open(command), len(done(out))
+    wait_until(driver, lambda: len(done(out)) > count)
+    driver.send_signal(signal.SIGTERM)
+    said = ended(driver)
+    expect(said, 128 + signal.SIGTERM)
+    if "stopped by SIGTERM; continue with: narrows sweep" not in said.out:
+        raise Wrong(f"the message leads nowhere: {said.out}")
+    print(f"{len(done(out))} runs done: stopped the sweep", flush=True)
 
 
 def runs_of(raylet: psutil.Process) -> list[psutil.Process]:

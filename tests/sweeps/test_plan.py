@@ -1,6 +1,8 @@
 """Which runs a sweep has, their names, and descriptions that cannot be used."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,8 @@ import pytest
 from narrows._util.errors import NarrowsError
 from narrows.sweeps.plan import MOST, make_plan
 from narrows.training.config import TrainConfig
+
+GUIDE = Path(__file__).parents[2] / "docs" / "sweeps.md"
 
 
 def test_product_and_zip():
@@ -33,6 +37,14 @@ def test_a_file_is_read_as_a_dict_is(tmp_path):
     )
     assert make_plan(tmp_path / "a.toml") == make_plan(tmp_path / "a.json")
     assert make_plan({"tau": np.array([0.5, 1.5])}).runs[1].config.tau == 1.5
+
+
+def test_the_file_of_the_guide_is_one(tmp_path):
+    (text,) = re.findall(r"^```toml\n(.*?)^```$", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+    (tmp_path / "sweep.toml").write_text(text)
+    runs = make_plan(tmp_path / "sweep.toml").runs
+    assert [run.name for run in runs[:3]] == ["explained-0.8-seed-0", "explained-0.8-seed-1", "explained-0.9-seed-0"]
+    assert len(runs) == 6
 
 
 def test_names_are_those_of_files_and_differ(tmp_path):

@@ -1,6 +1,5 @@
 """reproduce: the paper's experiments."""
 
-import os
 import shlex
 import signal
 import sys
@@ -61,12 +60,12 @@ def reproduce(
     from narrows.paper.page import command, write_page
     from narrows.paper.scheduler import run_jobs
     from narrows.report.live.display import make_display
-    from narrows.sweeps.engine import Engine, Resources
+    from narrows.sweeps.engine import Engine, Resources, cores
     from narrows.training.signals import Interrupted
 
     if jobs < 1:
         raise NarrowsError(f"{setting('jobs')} must be at least 1; it is {jobs}")
-    share = 1 if address else max(1, (os.cpu_count() or 1) // jobs)
+    share = 1 if address else max(1, cores() // jobs)
     chosen = Engine(engine, jobs, address, Resources(share)).checked()
     chosen.check_reachable()
     planned = plan(experiment, options)

@@ -23,6 +23,8 @@ from narrows.training.signals import StopRequest
 
 RETRIES = 10
 """How often a task is run again whose node has died."""
+RETRIES_OUT_OF_MEMORY = 2
+"""How often a task is run again that Ray has killed because its node's memory was full; by default it never gives up."""
 PATIENCE = 5.0
 """Seconds in which a cluster must answer."""
 GRACE = 30.0
@@ -74,15 +76,22 @@ class RayPool:
             return ended
         except errors.TaskCancelledError:
             return Ended(stopped=True)
+        except errors.OutOfMemoryError:
+            return Ended(
+                reason=f"Ray killed it {1 + RETRIES_OUT_OF_MEMORY} times, because the memory of a node was full"
+            )
+        except errors.RayTaskError as error:  # before its process began: narrows is not there, or another version of it
+            return Ended(reason=printable(f"Ray could not run it: {type(error.cause).__name__}: {error.cause}"))
         except errors.RayError as error:
-            lines = [line for line in str(error).splitlines() if line.strip()] or [""]
-            return Ended(reason=printable(f"Ray could not run it: {type(error).__name__}: {lines[-1].strip()}"))
+            first = str(error).strip().partition("\n")[0]
+            return Ended(reason=printable(f"Ray could not run it: {type(error).__name__}: {first}"))
 
 
 def _call_on_a_node(call: Call, log: Path, threads: int) -> Ended:
-    """Make a call in a process of its own, in a worker of Ray; `ray.cancel` interrupts it like Ctrl-C."""
+    """Make a call in a process of its own, in a worker of Ray, which `ray.cancel` interrupts like Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what starts in a shell's background inherits SIG_IGN
     with StopRequest() as stop:
-        return call_alone(call, log, threads, lambda: stop.signal)
+        return call_alone(call, log, threads, lambda: signal.SIGTERM if stop.signal else 0)
 
 
 def check_reachable(address: str | None) -> str | None:
@@ -103,8 +112,10 @@ def _connect(engine: Engine) -> Any:
     """Connect to a cluster, or start one, and return the module `ray`."""
     address = check_reachable(engine.address)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.setdefault("RAY_task_oom_retries", str(RETRIES_OUT_OF_MEMORY))
     import ray
 
+    ray._private.worker._worker_logs_enabled = False  # pages about killed workers, whose tasks become rows
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     handler = signal.getsignal(signal.SIGTERM)
     try:

@@ -76,7 +76,7 @@ class Engine:
 
     def jobs_here(self) -> int:
         """Return how many tasks run at a time if they run on this machine."""
-        return self.jobs or max(1, (os.cpu_count() or 1) // self.task.cpus)
+        return self.jobs or max(1, cores() // self.task.cpus)
 
     def at_a_time(self, count: int) -> int:
         """Return how many of `count` tasks may run at a time; Ray knows how many its nodes have room for."""
@@ -98,6 +98,12 @@ class Pool(Protocol):
 
     def stop(self, number: int) -> None:
         """Send the processes of all tasks a signal; a task that waits for room never starts."""
+
+
+def cores() -> int:
+    """Return how many cores this process may use; within a container or a job of Slurm they are not all there are."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def run_tasks(tasks: Sequence[Task], engine: Engine, folder: Path, on_end: Callable[[Task, Ended], object]) -> None:
