@@ -3,9 +3,9 @@
     python tests/faults/nodes.py --seed 0
 
 Three nodes with one core each run on this machine, and a sweep of 12 runs on them. When some runs are done, the raylet
-of one node and its workers get SIGKILL; when another run is done, so does the sweep itself. The same command with --resume
-gets SIGTERM when one more run is done, and must say how to go on. Sent once more, it must give 12 rows, each model with
-the bytes of the local engine's, and no run that was done may have been trained again.
+of one node and its workers get SIGKILL; when another run is done, so does the sweep itself. The same command with
+--resume gets SIGTERM when one more run is done, and must say how to go on. Sent once more, it must give 12 rows, each
+model with the bytes of the local engine's, and no run that was done may have been trained again.
 """
 
 import argparse

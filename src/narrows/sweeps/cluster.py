@@ -24,7 +24,7 @@ from narrows.training.signals import StopRequest
 RETRIES = 10
 """How often a task is run again whose node has died."""
 RETRIES_OUT_OF_MEMORY = 2
-"""How often a task is run again that Ray has killed because its node's memory was full; by default it never gives up."""
+"""How often a task is run again that Ray killed because its node's memory was full; by default Ray never gives up."""
 PATIENCE = 5.0
 """Seconds in which a cluster must answer."""
 GRACE = 30.0
@@ -77,9 +77,8 @@ class RayPool:
         except errors.TaskCancelledError:
             return Ended(stopped=True)
         except errors.OutOfMemoryError:
-            return Ended(
-                reason=f"Ray killed it {1 + RETRIES_OUT_OF_MEMORY} times, because the memory of a node was full"
-            )
+            times = 1 + RETRIES_OUT_OF_MEMORY
+            return Ended(reason=f"Ray killed it {times} times, because the memory of a node was full")
         except errors.RayTaskError as error:  # before its process began: narrows is not there, or another version of it
             return Ended(reason=printable(f"Ray could not run it: {type(error.cause).__name__}: {error.cause}"))
         except errors.RayError as error:
