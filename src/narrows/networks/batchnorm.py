@@ -61,11 +61,16 @@ class BatchNorm(nn.Module):
 
 @contextlib.contextmanager
 def keep_running_averages(module: nn.Module) -> Iterator[None]:
-    """Restore the running averages of PyTorch's BatchNorms afterwards: a second pass is not a second batch."""
-    buffers = [buffer for m in module.modules() if isinstance(m, _BatchNorm) for buffer in m.buffers()]
-    before = [buffer.clone() for buffer in buffers]
+    """Let PyTorch's BatchNorms move copies of their running averages: a second pass is not a second batch.
+
+    The averages themselves stay untouched, because the gradient of the first pass may need them.
+    """
+    norms = [m for m in module.modules() if isinstance(m, _BatchNorm)]
+    buffers = [(norm, name, buffer) for norm in norms for name, buffer in norm.named_buffers(recurse=False)]
     try:
+        for norm, name, buffer in buffers:
+            setattr(norm, name, buffer.clone())
         yield
     finally:
-        for buffer, value in zip(buffers, before, strict=True):
-            buffer.copy_(value)
+        for norm, name, buffer in buffers:
+            setattr(norm, name, buffer)

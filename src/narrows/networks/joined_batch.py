@@ -9,14 +9,14 @@ Forward, process i has n_i values per channel, with mean m_i and variance v_i. A
 
     N = sum n_i      m = sum n_i m_i / N      v = sum n_i (v_i + (m_i - m)^2) / N
 
-which, unlike the sum of squares, loses no digits where the mean is large. Backward, for g the gradient of the output and
-y = (x - m) / sqrt(v + eps), the statistics are functions of all rows, so the gradient needs two sums over all of them:
+which, unlike a sum of squares, loses no digits where the mean is large. Backward, the statistics are functions of all
+rows, so for the output's gradient g and y = (x - m) / sqrt(v + eps) the input's needs two sums over all of them:
 
     dx = weight / sqrt(v + eps) (g - sum(g) / N - y sum(g y) / N)
 
-The same code serves gloo and NCCL, on CPUs and GPUs: every pass over the data is one of torch's BatchNorm kernels with
-given statistics, and the exchanges are two small ones per layer and step. torch's own SyncBatchNorm has kernels for GPUs
-only, and keeps to itself the statistics that the second decoder pass needs (decision D10).
+The same code serves gloo and NCCL, on CPUs and GPUs. Every pass over the data is one of torch's BatchNorm kernels, and
+each layer makes two small exchanges per step. torch's SyncBatchNorm runs on GPUs only, and it does not return the
+statistics that the second decoder pass needs (decision D10).
 """
 
 import contextlib
@@ -65,7 +65,8 @@ def joined_batch_norm(
             running_var.lerp_((variance * (count / (count - 1))).to(running_var.dtype), momentum)
         kind = torch.promote_types(x.dtype, torch.float32) if weight is None else weight.dtype
         mean, variance, count = mean.to(kind), variance.to(kind), count.to(kind)
-    return _Normalise.apply(x, weight, bias, mean, variance, count, eps), mean, (variance + eps).rsqrt()
+    y = _Normalise.apply(x, weight, bias, mean, variance, count, eps)  # type: ignore[no-untyped-call]
+    return y, mean, (variance + eps).rsqrt()
 
 
 def _joined_moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
