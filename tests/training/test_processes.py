@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from commands import HANGS, run, small
@@ -28,14 +29,26 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize(("recipe", "device"), [("paper", "cpu"), ("fast", "auto")])
-def test_two_processes_train_the_same_model_as_one(tmp_path, images, recipe, device):
-    """A convolutional network with BatchNorm; the trained and the averaged model are the same bytes in both."""
+@pytest.fixture
+def vectors(tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "v.npy", rng.random((500, 3)) @ rng.random((3, 20)) / 3)
+    return tmp_path / "v.npy"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "device", "data", "tau"), [("paper", "cpu", "images", 80), ("fast", "auto", "vectors", 0.2)]
+)
+def test_two_processes_train_the_same_model_as_one(tmp_path, request, recipe, device, data, tau):
+    """The trained and the averaged model are the same bytes in both; one process's differs by what rounding adds up to.
+
+    tests/recipes/test_processes.py compares without rounding.
+    """
     alone = run(
         "train",
-        images,
+        request.getfixturevalue(data),
         "--tau",
-        "70",
+        tau,
         "--steps",
         "110",  # too soon for the closing to have been confirmed, so that it is undone
         "--out",
@@ -58,9 +71,9 @@ def test_two_processes_train_the_same_model_as_one(tmp_path, images, recipe, dev
     for a, b in zip(one.read_rows(), two.read_rows(), strict=True):
         left, right = dataclasses.asdict(a), dataclasses.asdict(b)
         del left["seconds"], right["seconds"]
-        assert left == pytest.approx(right, rel=1e-5, nan_ok=True)
+        assert left == pytest.approx(right, rel=1e-3, nan_ok=True)
     decided = one.read_decisions()
     assert [d.action for d in decided] == (["close", "restore", "release", "end"] if recipe == "fast" else [])
     assert [(d.step, d.action, d.gates) for d in decided] == [(d.step, d.action, d.gates) for d in two.read_decisions()]
     assert one.read_result().dims == two.read_result().dims
-    assert one.read_result().heldout.error == pytest.approx(two.read_result().heldout.error, rel=1e-5)
+    assert one.read_result().heldout.error == pytest.approx(two.read_result().heldout.error, rel=1e-3)
