@@ -1,7 +1,7 @@
 """Several processes with a share of the batch each are one process with all of it: the whole model, both recipes.
 
-All numbers are compared in float64. Networks of three kinds: ours, a user's with torch's BatchNorm on both sides, and one
-with gates on a hidden layer. A group is started once for all of them.
+All numbers are compared in float64. There are networks of three kinds: ours, a user's with torch's BatchNorm on both
+sides, and one with gates on a hidden layer. A group is started once for all of them.
 """
 
 from functools import partial
