@@ -172,10 +172,19 @@ def train_all():
     return {case: train() for case, train in CASES.items()}
 
 
+def train_and_share():
+    """Train all, and share rows of any number: equal shares for all, and together their mean."""
+    for count in range(1, 13):
+        rows = torch.arange(float(count)) ** 2
+        assert mean_over_processes(own_share(rows).mean()).item() == pytest.approx(rows.mean().item())
+    assert len(own_share(torch.zeros(12))) == 12 // process_count()
+    return train_all()
+
+
 @pytest.fixture(scope="module", params=[2, 3])
 def each(request, tmp_path_factory):
     """What each process of a group of two or three saw; three do not share 256 held-out examples evenly."""
-    return in_group(request.param, train_all, tmp_path_factory.mktemp("group"))
+    return in_group(request.param, train_and_share, tmp_path_factory.mktemp("group"))
 
 
 @pytest.fixture(scope="module")

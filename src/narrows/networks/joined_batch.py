@@ -127,7 +127,8 @@ class _Normalise(torch.autograd.Function):
 def joined_batch(module: nn.Module) -> contextlib.AbstractContextManager[Any]:
     """Within it, torch's BatchNorms in `module` see the joined batch; with one process it changes nothing.
 
-    It is for a forward pass in training that all processes make. Our own `BatchNorm` needs no such context.
+    It is for a forward pass in training that all processes make. Our own `BatchNorm` needs no such context. Scripted
+    modules do not notice it.
     """
     if process_count() > 1 and any(isinstance(part, _BatchNorm) for part in module.modules()):
         return _JoinedBatch()
