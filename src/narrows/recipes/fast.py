@@ -37,6 +37,7 @@ from narrows._util.text import brief
 from narrows.constraint import SteeredBound
 from narrows.gates.l0 import check_draw
 from narrows.model.vae import GatedVAE
+from narrows.networks.joined_batch import joined_batch
 from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
 from narrows.recipes.base import (
     DRAW,
@@ -185,13 +186,15 @@ class Fast(nn.Module, Recipe):
     def forward(self, x: Tensor, noise: Noise) -> tuple[Tensor, StepRecord]:
         """Return the loss to differentiate, and the record."""
         gates = self.model.gates.hard()
-        posterior = self.model.encode(x)
-        try:
-            z = posterior.draw(noise.eps)
-        except Exception:
-            check_step(self.model, x, noise)
-            raise
-        error = per_example(self.error(x, self.model.decode(z, gates)), len(x))
+        with joined_batch(self.model):
+            posterior = self.model.encode(x)
+            try:
+                z = posterior.draw(noise.eps)
+            except Exception:
+                check_step(self.model, x, noise)
+                raise
+            decoded = self.model.decode(z, gates)
+        error = per_example(self.error(x, decoded), len(x))
         term = self.constraint(error)
         kl = gated_kl(kl_elements(*posterior), gates.expand(len(z), -1)).mean()
         loss = term.loss + kl

@@ -18,12 +18,13 @@ from torch import Tensor, nn
 
 from narrows._util.checks import argument, instance_of, one_of
 from narrows._util.memory import within_memory
-from narrows._util.processes import mean_over_processes
+from narrows._util.processes import mean_over_processes, sum_over_processes
 from narrows.constraint import Geco, GecoConfig
 from narrows.gates.l0 import Estimator, GatePair, L0Gates, check_draw, check_estimator, draw_uniform
 from narrows.model.checks import latent_shape
 from narrows.model.vae import GatedVAE
 from narrows.networks.batchnorm import Statistics
+from narrows.networks.joined_batch import joined_batch
 from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
 from narrows.recipes.base import ERROR, MODEL, Noise, Recipe, RecipeInputs, StepRecord, check_step
 
@@ -186,10 +187,12 @@ class Narrowing(Algorithm1):
     def first_pass(self, x: Tensor, noise: Noise, pairs: list[GatePair]) -> FirstPass:
         """Encode, sample z once and decode z nu2."""
         (pair,) = pairs
-        posterior = self.model.encode(x)
-        z = posterior.draw(noise.eps)  # line 11
         statistics: Statistics = []
-        error = per_example(self.error(x, self.model.decode(z, pair.second, record=statistics)), len(x))  # line 13: E2
+        with joined_batch(self.model):
+            posterior = self.model.encode(x)
+            z = posterior.draw(noise.eps)  # line 11
+            decoded = self.model.decode(z, pair.second, record=statistics)
+        error = per_example(self.error(x, decoded), len(x))  # line 13: E2
         kl = gated_kl(kl_elements(*posterior), pair.second.expand(len(z), -1)).mean()
         return FirstPass(error, kl, (z.detach(), statistics))
 
@@ -197,15 +200,17 @@ class Narrowing(Algorithm1):
     def second_errors(self, x: Tensor, first: FirstPass, pairs: list[GatePair]) -> Tensor:
         """Return E1 (line 12). Where nu1 = nu2 it is E2, so only the other examples are decoded again.
 
-        A user's decoder that normalises by the batch decodes all of them again, with that pass's own statistics.
+        A user's decoder that normalises by the batch decodes all of them again, with that pass's own statistics, on all
+        processes if on one.
         """
         (pair,), (z, statistics), error = pairs, first.state, first.error.detach()
-        rows = (pair.first != pair.second).any(1).expand(len(x)).nonzero().flatten()
+        differs = (pair.first != pair.second).any(1).expand(len(x))
+        if not self.model.independent_rows:
+            differs = (sum_over_processes(differs.sum()) > 0).expand(len(x))
+        rows = differs.nonzero().flatten()
         if not len(rows):
             return error
-        if not self.model.independent_rows:
-            rows = torch.arange(len(x), device=rows.device)
-        with torch.inference_mode():
+        with torch.inference_mode(), joined_batch(self.model.decoder):
             gates = pair.first.expand(len(z), -1).index_select(0, rows)
             again = self.model.decode(z.index_select(0, rows), gates, reuse=statistics)
             errors = per_example(self.error(x.index_select(0, rows), again), len(rows))

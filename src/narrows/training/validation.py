@@ -85,11 +85,12 @@ def _encoded(
     device = next(model.parameters()).device
     generator = torch.Generator().manual_seed(seed)
     places = torch.tensor(model.kept).argsort().argsort()  # a dimension has the same noise wherever it stands
-    was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     for here, batch in in_batches(examples, index, BATCH):
         x = batch.to(device)
         posterior = model.encode(x)
         noise = standard_normal(posterior.mean.cpu(), generator)[:, places].to(device)
         yield here, x, posterior, posterior.draw(noise)
-    model.train(was_training)
+    for module, training in modes:
+        module.training = training
