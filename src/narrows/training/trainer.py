@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from narrows._util.devices import to_device
 from narrows._util.errors import NarrowsError, setting
 from narrows.data import Batches
 from narrows.model.vae import VAE
@@ -146,7 +147,7 @@ class Trainer:
         """Train one batch, let the recipe decide, validate where it is due, and carry the decision out."""
         index = self.batches.next()
         noise = self.recipe.noise(len(index), self.noise)
-        x = self.plan.data.examples.batch(self._share(index)).to(self.accelerator.device)
+        x = to_device(self.plan.data.examples.batch(self._share(index)), self.accelerator.device)
         loss, record = self.wrapped(x, noise)
         self.accelerator.backward(loss)
         self.prepared.step()
@@ -232,7 +233,7 @@ class Trainer:
         """Draw `count` examples of a split for all processes and return this one's."""
         drawn = torch.randint(len(part), (count,), generator=generator, device=generator.device)
         index: np.ndarray = part[self._share(drawn.cpu().numpy())]
-        return self.plan.data.examples.batch(index).to(self.accelerator.device)
+        return to_device(self.plan.data.examples.batch(index), self.accelerator.device)
 
     def _share(self, rows: Any) -> Any:
         """Return this process's rows; all processes draw the same batch and noise, so together they equal one."""
