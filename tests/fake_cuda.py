@@ -179,10 +179,14 @@ def _joined(faked, computed):
 
 def _to(self, *args, **kwargs):
     device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
+
+    def moved(tensor):
+        return tensor.to(device or tensor.device, dtype if tensor.is_floating_point() else None)
+
     for module in self.modules():
         own = [tensor for tensor in (*module._parameters.values(), *module._buffers.values()) if tensor is not None]
-        if any(tensor.device != (device or tensor.device) or tensor.dtype != (dtype or tensor.dtype) for tensor in own):
-            module._apply(lambda tensor: tensor.to(*args, **kwargs), recurse=False)
+        if any(moved(tensor) is not tensor for tensor in own):
+            module._apply(moved, recurse=False)
     return self
 
 
