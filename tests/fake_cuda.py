@@ -76,7 +76,9 @@ class _Operations(TorchDispatchMode):
 
     def __enter__(self):
         self.before = torch._C._only_lift_cpu_tensors()
-        torch._C._set_only_lift_cpu_tensors(True)  # as FakeTensorMode: torch.tensor(..., device="cuda") makes no CUDA tensor
+        torch._C._set_only_lift_cpu_tensors(
+            True
+        )  # as FakeTensorMode: torch.tensor(..., device="cuda") makes no CUDA tensor
         return super().__enter__()
 
     def __exit__(self, *error):
@@ -136,7 +138,9 @@ class _Calls(TorchFunctionMode):
             self.fake.in_kernel_invocation = False
         generator = kwargs.get("generator")
         if generator is not None and isinstance(result, Tensor) and generator.device.type != result.device.type:
-            raise RuntimeError(f"Expected a '{result.device.type}' device type for generator but found '{generator.device.type}'")
+            raise RuntimeError(
+                f"Expected a '{result.device.type}' device type for generator but found '{generator.device.type}'"
+            )
         return result
 
 

@@ -280,7 +280,9 @@ def test_gates_on_hidden_layers_train_on_cuda(waits):
     def trained(device):
         torch.manual_seed(0)
         network = nn.Sequential(gate(nn.Linear(4, 8)), nn.Tanh(), nn.Linear(8, 2))
-        objective = HiddenNarrowing(network, Geco(50.0), lambda net, x: net(x).square().sum(1)).to(device, torch.float64)
+        objective = HiddenNarrowing(network, Geco(50.0), lambda net, x: net(x).square().sum(1)).to(
+            device, torch.float64
+        )
         optimiser, generator = make_optimiser(objective), torch.Generator(device).manual_seed(0)
         for _ in range(3):
             loss, _ = objective((examples_of((4,), device),), objective.draw(12, generator))

@@ -15,7 +15,7 @@ from cyclopts.config import Dict
 from narrows._util.allocator import keep_memory
 from narrows._util.errors import NarrowsError, as_option
 from narrows._util.printing import print_error, say
-from narrows.cli import apply, data, evaluate, explore, report, reproduce, train, watch  # noqa: F401
+from narrows.cli import apply, bench, data, evaluate, explore, report, reproduce, train, watch  # noqa: F401
 from narrows.cli.app import app
 from narrows.cli.output import OutputError, flush_output, open_streams, unwritten
 from narrows.cli.words import check_word, in_our_words

@@ -29,7 +29,7 @@ from narrows.training.config import to_dict
 from narrows.training.listeners import Listener, RunStart
 from narrows.training.model_file import description, in_users_units, versions
 from narrows.training.selection import Candidate, Selection
-from narrows.training.setup import Build, Plan, make_accelerator, make_model, on_first_process
+from narrows.training.setup import Build, Plan, compile_networks, make_accelerator, make_model, on_first_process
 from narrows.training.signals import Interrupted, StopRequest
 from narrows.training.sinks import Sink
 from narrows.training.trackers import Trackers
@@ -65,6 +65,8 @@ class Trainer:
         self.model, self.constraint = objective.model, objective.constraint
         assert self.config.learning_rate != "auto"
         self.optimiser = make_optimiser(objective, self.config.learning_rate)
+        if self.config.compile:
+            compile_networks(self.model)
         self.wrapped, self.prepared = self.accelerator.prepare(self.objective, self.optimiser)
         self.noise = torch.Generator(self.accelerator.device).manual_seed(self.config.seed)
         self.trackers = Trackers()
