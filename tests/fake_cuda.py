@@ -1,20 +1,20 @@
 """A GPU that is not there: tensors that torch believes to be on `cuda:0`, with the numbers that a CPU computes.
 
-Each CUDA tensor is one of torch's `FakeTensor`s, which have a device, a shape and strides but no numbers. Every operation
-goes to torch's `FakeTensorMode`, which knows what CUDA would accept: it raises for a CPU tensor beside a CUDA tensor, for
-an index on the wrong device, for `.numpy()`. Beside that, each fake tensor has a shadow, a real tensor on the CPU; the
-same operation runs on the shadows. So whatever asks for a number (`.item()`, `nonzero()`) gets the right one, a whole run
-makes real decisions, and its result can be compared with that of the CPU.
+Each CUDA tensor is one of torch's `FakeTensor`s, which have a device, a shape and strides but no numbers. Every
+operation goes to torch's `FakeTensorMode`, which knows what CUDA would accept: it raises for a CPU tensor beside a CUDA
+tensor, for an index on the wrong device, for `.numpy()`. Beside that, each fake tensor has a shadow, a real tensor on
+the CPU, and the same operation runs on the shadows. So whatever asks for a number (`.item()`, `nonzero()`) gets the
+right one, a whole run makes real decisions, and its result can be compared with that of the CPU.
 
 What is replaced, because a torch without CUDA has none of it, and is therefore not tested:
 
 - kernels: nothing says what CUDA computes, only that it can be asked to;
-- `torch.Generator("cuda")`: a CPU generator that says it is on the device it was made for, and which is refused for
-  tensors on another device;
+- `torch.Generator("cuda")`: a CPU generator that says it is on the device it was made for, and is refused for tensors
+  on another device;
 - `pin_memory()` returns its tensor as it is;
 - while autograd's engine runs, the fake tensors say that they are on `meta`, since the engine would look for streams;
-- `Module.to` moves each tensor that is elsewhere, and no other: torch's own way swaps fake tensors, which cannot be done
-  once an optimiser has them;
+- `Module.to` moves each tensor that is elsewhere, and no other: torch's own way swaps fake tensors, which cannot be
+  done once an optimiser has them;
 - the guard that makes a device the current one is that of `meta`, which does nothing.
 """
 
@@ -50,9 +50,9 @@ def fake_cuda() -> Iterator[None]:
     with (
         _guard(),
         mock.patch.object(torch, "Generator", _Generator),
-        mock.patch.object(torch.cuda, "_lazy_init", lambda: None),
-        mock.patch.object(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False),
-        mock.patch.object(torch.cuda, "is_bf16_supported", lambda: True),
+        mock.patch.object(torch.cuda, "_lazy_init"),
+        mock.patch.object(torch.cuda.amp.common, "amp_definitely_not_available", return_value=False),
+        mock.patch.object(torch.cuda, "is_bf16_supported", return_value=True),
         mock.patch.object(FakeTensor, "tolist", lambda self: self.cpu().tolist()),  # one copy, as on CUDA
         mock.patch.object(nn.Module, "to", _to),
         torch.autograd.set_multithreading_enabled(False),

@@ -173,6 +173,12 @@ UNKNOWN: list[Case] = [
         ("show", "json"), ("resume", "live"),
     )],
     (["reproduce", "table", "--resume=2"], "^--resume is on when it is typed"),
+    (["bench", "--steps", "0"], "^--steps must be a whole number from 1 on; it is 0"),
+    (["bench", "--steps", "many"], "^--steps must be a whole number; it is 'many'"),
+    (["bench", "--device", "mps"], "^--device mps is not available on this machine; use --device cpu"),
+    (["bench", "--device", "gpu"], '^Invalid value "gpu" for --device'),
+    (["bench", "--compile=2"], "^--compile is on when it is typed"),
+    (["bench", "x"], "^unexpected on the command line: 'x'; `narrows bench --help` lists what it takes$"),
     ([*TRAIN, "--live=2"], "^--live is on when it is typed"),
 ]  # fmt: skip
 

@@ -27,7 +27,7 @@ ANSWERS = {
 PACKAGE = Path(__file__).parents[1]
 
 
-class HostWaits(TorchDispatchMode):
+class HostWaits(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts, by the function of narrows that asked, how often the host waits for what is queued on a device.
 
     A copy between host and device waits too, unless it is told not to. Where the device is the CPU nothing waits, and
@@ -38,7 +38,7 @@ class HostWaits(TorchDispatchMode):
     """
 
     def __init__(self, device: str) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.device = device
         self.places: Counter[str] = Counter()
         """Number of waits by place, such as "recipes.paper.second_errors"."""

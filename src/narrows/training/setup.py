@@ -316,7 +316,8 @@ def compile_networks(model: GatedVAE) -> None:
         needed = "Triton" if device.type == "cuda" else "a C++ compiler"
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise NarrowsError(
-            f"{setting('compile')} needs {needed} that torch can use ({printable(reason)}); install one, or leave it out"
+            f"{setting('compile')} needs {needed} that torch can use ({printable(reason)}); install it, or leave "
+            f"{setting('compile')} out"
         ) from error
     model.encoder.compile()
     model.decoder.compile()
