@@ -1,8 +1,8 @@
 """Moving tensors to a device without waiting for it.
 
-A GPU works through a queue that the host fills, and training is fast while the queue never runs empty. Whoever needs a
-number from the device waits until it is empty: `.item()`, `.tolist()`, `.cpu()`, `bool()`, `nonzero()`, a boolean index.
-So does an ordinary copy to the device. tests/test_devices.py counts the waits of every step.
+A GPU works through a queue that the host fills, and training is fast while the queue never runs empty. Whoever needs
+a number from the device waits until it is: `.item()`, `.tolist()`, `.cpu()`, `bool()`, `nonzero()`, a boolean index. So
+does an ordinary copy to the device. tests/test_devices.py counts the waits of every step.
 """
 
 import torch
