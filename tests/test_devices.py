@@ -36,37 +36,39 @@ from narrows.training.state import check_state
 from narrows.training.trainer import Trainer
 from networks_of_users import TwoHeads
 
-MEASUREMENT = Counter({"training.trainer._draw": 1, "recipes.monitor.measure": 1, "recipes.fast.update": 1})
+MEASUREMENT = Counter(
+    {"training.trainer.Trainer._draw": 1, "recipes.monitor.Monitor.measure": 1, "recipes.fast.Fast.update": 1}
+)
 """Fast recipe, every 16 batches: the indices of the panel, the open gates, and the error for the controller."""
-SECOND_PASS = Counter({"recipes.paper.second_errors": 1})
+SECOND_PASS = Counter({"recipes.paper.Narrowing.second_errors": 1})
 """Paper's recipe, each batch once tau was met: on which examples the gates differ."""
-BEFORE_TAU = Counter({"recipes.paper._has_hit": 1})
+BEFORE_TAU = Counter({"recipes.paper.Algorithm1._has_hit": 1})
 """Paper's recipe, each batch until tau was met, and the one after."""
-ROW = Counter({"training.trainer._log": 4})
+ROW = Counter({"training.trainer.Trainer._log": 4})
 """Every `log_every` batches."""
-ROW_OF_FAST = ROW + Counter({"recipes.fast.heldout_error": 1, "recipes.fast.costs": 1})
+ROW_OF_FAST = ROW + Counter({"recipes.fast.Fast.heldout_error": 1, "recipes.fast.Fast.costs": 1})
 DECISIONS = {
-    "recipes.fast._calibrate",
-    "recipes.fast.<genexpr>",
-    "recipes.fast.target",
-    "recipes.last_phase.find_noise",
-    "recipes.last_phase.share_of_target",
-    "recipes.last_phase.take_better",
-    "recipes.monitor.calibrate",
-    "recipes.rotation.<genexpr>",
+    "recipes.fast.Fast._calibrate",
+    "recipes.fast.Fast._removal",
+    "recipes.fast.Fast.target",
+    "recipes.last_phase.LastPhase.find_noise",
+    "recipes.last_phase.LastPhase.share_of_target",
+    "recipes.last_phase.LastPhase.take_better",
+    "recipes.monitor.Monitor.calibrate",
+    "recipes.rotation.settle",
     "recipes.rotation.find_directions",
-    "networks.latent_layer.within",
-    "gates.l0.close",
-    "gates.l0.kept",
-    "gates.l0.open",
+    "networks.latent_layer.Coordinates.within",
+    "gates.l0.L0Gates.close",
+    "gates.l0.L0Gates.kept",
+    "gates.l0.L0Gates.open",
 }
 """Fast recipe: when gates may close, when the last phase begins, and when it ends."""
 MODELS = {
     "networks.pruning._selected",
-    "training.selection.<dictcomp>",
-    "training.selection.narrowed",
-    "training.trainer.__init__",
-    "training.trainer._checkpoint",
+    "training.selection._copy",
+    "training.selection.Candidate.narrowed",
+    "training.trainer.Trainer.__init__",
+    "training.trainer.Trainer._checkpoint",
     "training.validation.describe_dimensions",
     "training.validation.errors_of_first",
     "training.validation.per_input",

@@ -41,7 +41,7 @@ class HostWaits(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.device = device
         self.places: Counter[str] = Counter()
-        """Number of waits by place, such as "recipes.paper.second_errors"."""
+        """Number of waits by place, such as "recipes.paper.Narrowing.second_errors"."""
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -73,6 +73,6 @@ def _place() -> str:
         path = Path(frame.f_code.co_filename)
         if PACKAGE in path.parents and path != Path(__file__):
             module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-            return f"{module}.{frame.f_code.co_name}"
+            return f"{module}.{frame.f_code.co_qualname.partition('.<locals>')[0]}"
         frame = frame.f_back
     return ""
