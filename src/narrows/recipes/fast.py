@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from narrows._util.checks import COUNT, FLAG, FUNCTION, SEED, SHARE, WHOLE, argument, instance_of, several
+from narrows._util.devices import to_device
 from narrows._util.errors import NarrowsError
 from narrows._util.memory import within_memory
 from narrows._util.schema import Either, Schema
@@ -215,7 +216,8 @@ class Fast(nn.Module, Recipe):
         allowance, most = (LAST_ALLOWANCE, MOST_LAST_MARGIN) if last else (ALLOWANCE, MOST_MARGIN)
         spreads = (self.monitor.spread if spread is None else spread).tolist()
         shapes = zip(spreads, self.monitor.skewness.tolist(), strict=True)
-        margin = tau.new_tensor([self.terms.margin(one, *self.split_sizes, allowance, skew) for one, skew in shapes])
+        margins = [self.terms.margin(one, *self.split_sizes, allowance, skew) for one, skew in shapes]
+        margin = to_device(torch.tensor(margins, dtype=tau.dtype), tau.device)
         least = self.terms.room(0.0, self.split_sizes[1])  # what an exact certificate needs whatever the spread
         return tau - torch.minimum(margin, least + most * (tau - least).clamp(min=0))
 

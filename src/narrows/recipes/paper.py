@@ -98,6 +98,8 @@ class Algorithm1(nn.Module, ABC):
         self.estimator: Estimator = check_estimator(estimator)
         self.hit: Tensor
         self.register_buffer("hit", torch.tensor(False))
+        self._met: tuple[Tensor, int] | None = None
+        """The buffer, and its version, in which `hit` was last read as True: no device need be asked for it again."""
 
     @property
     @abstractmethod
@@ -114,7 +116,7 @@ class Algorithm1(nn.Module, ABC):
 
     def step(self, batch: Any, noise: Any, u: Tensor) -> tuple[Tensor, StepRecord]:
         """Evaluate lines 3 to 30: return the loss to differentiate, and the record."""
-        hit = bool(self.hit)
+        hit = self._has_hit()
         columns = torch.split(u, [gates.n for gates in self.all_gates], dim=1)
         if hit:
             pairs = [gates.pair(own) for gates, own in zip(self.all_gates, columns, strict=True)]  # lines 4 to 6
@@ -138,6 +140,12 @@ class Algorithm1(nn.Module, ABC):
             for gates, pair in zip(self.all_gates, pairs, strict=True):
                 loss = loss + gates.surrogate(gates.gradient(difference, pair, self.estimator))
         return loss, record
+
+    def _has_hit(self) -> bool:
+        """Return whether tau was met before this step; the device is asked until it was."""
+        if self._met is None or self._met[0] is not self.hit or self._met[1] != self.hit._version:
+            self._met = (self.hit, self.hit._version) if self.hit else None
+        return self._met is not None
 
     @torch.no_grad()
     def _remember_hit(self, violation: Tensor) -> None:

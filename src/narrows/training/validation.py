@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from narrows._util.devices import to_device
 from narrows.data import Examples
 from narrows.data.examples import in_batches
 from narrows.data.statistics import Moments
-from narrows.model.vae import VAE, Posterior, standard_normal
+from narrows.model.vae import VAE, Posterior
 from narrows.objective import Error, kl_elements, squared_error
 from narrows.runs.records import Dimension
 
@@ -88,9 +89,9 @@ def _encoded(
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     for here, batch in in_batches(examples, index, BATCH):
-        x = batch.to(device)
+        x = to_device(batch, device)
         posterior = model.encode(x)
-        noise = standard_normal(posterior.mean.cpu(), generator)[:, places].to(device)
-        yield here, x, posterior, posterior.draw(noise)
+        noise = torch.randn(posterior.mean.shape, generator=generator, dtype=posterior.mean.dtype)
+        yield here, x, posterior, posterior.draw(to_device(noise[:, places], device))
     for module, training in modes:
         module.training = training
