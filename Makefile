@@ -29,7 +29,7 @@ test: lint browser
 faults: $(READY)
 	@failed=0; \
 	$(BIN)/pytest tests/faults || failed=1; \
-	for part in kills signals disks damage together nodes mutations; do \
+	for part in kills again elastic signals disks damage together nodes mutations; do \
 	  $(BIN)/python tests/faults/$$part.py || failed=1; \
 	done; \
 	exit $$failed

@@ -1,18 +1,19 @@
 """Your own networks and loop on several processes, with Hugging Face Accelerate.
 
 The problem is that of own_loop.py: data on a plane in R^10, six dimensions at the start, two at the end. Each process
-has its part of every batch. Accelerate averages the gradients over all processes and the module averages the
-constraint, so the run is the same as with one process and the whole batch. Run it with
+has its share of every batch. Accelerate averages the gradients over all processes and the module averages the
+constraint, so the run is the same as with one process and the whole batch. BatchNorm in the networks would see the
+whole batch, too. Run it with
 
     torchrun --nproc_per_node 2 examples/own_loop_accelerate.py
 """
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import nn
 
 from narrows import GatedVAE, Geco, Narrowing, Noise, draw_noise, make_optimiser
-from narrows._util.processes import leave_group
+from narrows._util.processes import leave_group, own_share
 
 BATCH = 64
 
@@ -26,15 +27,12 @@ def main(steps: int = 3_000, n: int = 6, tau: float = 0.2) -> list[int]:
     decoder = nn.Sequential(nn.Linear(n, 32), nn.SiLU(), nn.Linear(32, 10))
     narrowing = Narrowing(GatedVAE(encoder, decoder, latent=n), Geco(tau), estimator="disarm")
     wrapped, optimiser = accelerator.prepare(narrowing, make_optimiser(narrowing, learning_rate=2e-3))
-    generator = torch.Generator().manual_seed(0)  # the same on all: each process takes its rows of batch and noise
-
-    def share(rows: Tensor) -> Tensor:
-        return rows.chunk(accelerator.num_processes)[accelerator.process_index]
+    generator = torch.Generator().manual_seed(0)  # the same on all processes: each takes its share of batch and noise
 
     for step in range(steps):
         x = torch.randn(BATCH, 2, generator=generator) @ plane.T
         noise = draw_noise(BATCH, n, generator)
-        loss, record = wrapped(share(x), Noise(share(noise.eps), share(noise.u)))
+        loss, record = wrapped(own_share(x), Noise(own_share(noise.eps), own_share(noise.u)))
         accelerator.backward(loss)
         optimiser.step()
         optimiser.zero_grad()

@@ -61,6 +61,9 @@ def of_kind(kind: type) -> list[str]:
     return [name for name in NAMES if kind in allowed(name)]
 
 
+FLAGS = of_kind(bool)
+
+
 def choices(name: str) -> list[str]:
     return [choice for choice in allowed(name) if isinstance(choice, str)]
 
@@ -122,11 +125,11 @@ TYPED: dict[str, list[Case]] = {
     "train, numbers": wrong_words(TRAIN, of_kind(float), [], NOT_A_NUMBER),
     "train, choices": wrong_words(TRAIN, [n for n in NAMES if not {int, float, str} & set(allowed(n))], [], []),
     "train, out of range": out_of_range(),
-    "train, no value": without_value(TRAIN, [name for name in NAMES if name != "skip_broken"]),
-    "train, twice": twice(TRAIN, [name for name in NAMES if name not in ("skip_broken", "data")]),
+    "train, no value": without_value(TRAIN, [name for name in NAMES if name not in FLAGS]),
+    "train, twice": twice(TRAIN, [name for name in NAMES if name not in (*FLAGS, "data")]),
     "front, words": wrong_words(FRONT, NAMES, ["four"], ["low"]),
-    "front, no value": without_value(FRONT, [name for name in NAMES if name != "skip_broken"]),
-    "front, twice": twice(FRONT, [name for name in NAMES if name not in ("skip_broken", "data")]),
+    "front, no value": without_value(FRONT, [name for name in NAMES if name not in FLAGS]),
+    "front, twice": twice(FRONT, [name for name in NAMES if name not in (*FLAGS, "data")]),
     "config, wrong types": [([*TRAIN, "--config", f"@{path}"], words) for path, (_, words) in SETTINGS.items()],
 }
 
@@ -175,6 +178,12 @@ UNKNOWN: list[Case] = [
     )],
     (["reproduce", "table", "--resume=2"], "^--resume is on when it is typed"),
     *[([*TRAIN, f"--{flag}=2"], f"^--{flag} is on when it is typed") for flag in ("live", "resume")],
+    (["bench", "--steps", "0"], "^--steps must be a whole number from 1 on; it is 0"),
+    (["bench", "--steps", "many"], "^--steps must be a whole number; it is 'many'"),
+    (["bench", "--device", "mps"], "^--device mps is not available on this machine; use --device cpu"),
+    (["bench", "--device", "gpu"], '^Invalid value "gpu" for --device'),
+    (["bench", "--compile=2"], "^--compile is on when it is typed"),
+    (["bench", "x"], "^unexpected on the command line: 'x'; `narrows bench --help` lists what it takes$"),
 ]  # fmt: skip
 
 COMBINED: list[Case] = [

@@ -1,10 +1,14 @@
 """A quick part of the fault campaigns; `make faults` runs them at length."""
 
+from functools import partial
+
 import pytest
 
+from faults.again import send_again
 from faults.campaign import Attack, attack_once, campaign
 from faults.damage import damage
 from faults.disks import fill
+from faults.elastic import kill_one
 from faults.kills import kill
 from faults.scenarios import Place, Wrong, compare, contents
 from faults.signals import send
@@ -21,12 +25,14 @@ def place(tmp_path_factory) -> Place:
     [
         (kill, "fast", 3, "kills"),
         (kill, "as-good-as", 2, "kills"),
+        (partial(send_again, times=4), "fast", 1, "runs"),
+        (kill_one, "paper", 1, "kills"),
         (send, "paper", 3, "signals"),
         (fill, "fast", 2, "full disks"),
         (damage, "fast", 2, "damaged files"),
         (collide, "paper", 1, "pairs"),
     ],
-    ids=lambda value: value.__name__ if callable(value) else None,
+    ids=lambda value: getattr(value, "func", value).__name__ if callable(value) else None,
 )
 def test_nothing_is_lost(place, attack: Attack, only: str, count: int, unit: str):
     tally = campaign(attack, place, count, seed=1, unit=unit, only=only)

@@ -171,8 +171,10 @@ def test_batchnorm_in_a_decoder_counts_each_batch_once():
     with torch.no_grad():
         model.gates.logits.zero_()  # the pair differs nearly everywhere
     assert not model.independent_rows
-    narrowing(torch.randn(16, 3), draw_noise(16, N, torch.Generator().manual_seed(0)))
+    loss, _ = narrowing(torch.randn(16, 3), draw_noise(16, N, torch.Generator().manual_seed(0)))
     assert norm.num_batches_tracked == 1
+    loss.backward()
+    assert norm.weight.grad.abs().sum() > 0
 
 
 class Skip(nn.Module):

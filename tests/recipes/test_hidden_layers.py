@@ -74,9 +74,11 @@ def test_a_second_pass_is_not_a_second_batch_for_running_averages():
     objective, x = HiddenNarrowing(network, Geco(100.0), squares), torch.randn(8, 4)
     objective.hit.fill_(True)
     once(network[0][0](x))
-    objective((x,), objective.draw(8, torch.Generator().manual_seed(0)))
+    loss, _ = objective((x,), objective.draw(8, torch.Generator().manual_seed(0)))
     torch.testing.assert_close(network[0][1].running_mean, once.running_mean)
     assert network[0][1].num_batches_tracked == 1
+    loss.backward()
+    assert network[0][1].weight.grad.abs().sum() > 0
 
 
 def test_network_without_gates_is_refused():

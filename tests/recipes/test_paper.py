@@ -2,9 +2,7 @@
 
 import pytest
 import torch
-import torch.multiprocessing
 
-from narrows._util.processes import leave_group
 from narrows.constraint import Geco, GecoConfig
 from narrows.model.vae import gated_vae
 from narrows.networks import NetworkConfig
@@ -169,38 +167,3 @@ def test_the_multiplier_ascends_and_everything_else_descends():
     loss.backward()
     optimiser.step()
     assert narrowing.constraint.multiplier().item() > before
-
-
-def _two_processes(rank: int, port: int, out: str) -> None:
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=2, rank=rank)
-    narrowing = make(MLP, tau=6.0, relative_scale=20.0)
-    wrapped = torch.nn.parallel.DistributedDataParallel(narrowing)
-    for step in range(3):
-        x, noise = make_batch(MLP, seed=step)
-        own = slice(rank * BATCH // 2, (rank + 1) * BATCH // 2)
-        narrowing.zero_grad()
-        loss, _ = wrapped(x[own], Noise(noise.eps[own], noise.u[own]))
-        loss.backward()
-    if rank == 0:
-        torch.save([[p.grad for p in narrowing.parameters()], narrowing.constraint.average], out)
-    del wrapped, loss
-    leave_group()
-
-
-def test_two_processes_have_the_gradients_of_one_with_the_joined_batch(tmp_path):
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    torch.multiprocessing.spawn(_two_processes, (port, str(tmp_path / "out.pt")), nprocs=2)
-    gradients, average = torch.load(tmp_path / "out.pt", weights_only=True)
-    narrowing = make(MLP, tau=6.0, relative_scale=20.0)
-    for step in range(3):
-        narrowing.zero_grad()
-        loss, _ = narrowing(*make_batch(MLP, seed=step))
-        loss.backward()
-    torch.testing.assert_close(average, narrowing.constraint.average, rtol=0, atol=1e-10)
-    for ours, p in zip(gradients, narrowing.parameters(), strict=True):
-        torch.testing.assert_close(ours, p.grad, rtol=0, atol=1e-10)

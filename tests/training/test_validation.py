@@ -53,6 +53,13 @@ def test_errors_of_the_first_dimensions_are_those_of_decoding_them_alone(model_a
     assert errors[0] == pytest.approx(nothing.double().mean().item(), rel=1e-6)
 
 
+def test_looking_leaves_frozen_modules_frozen(model_and_data):
+    model, examples = model_and_data
+    frozen = model.train().encoder.norms[0].eval()
+    per_input(model, examples, np.arange(100))
+    assert [module for module in model.modules() if not module.training] == [frozen]
+
+
 def test_looking_twice_sees_the_same_and_changes_nothing(model_and_data):
     model, examples = model_and_data
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}

@@ -6,7 +6,7 @@ output     standard output and standard error
 app        its name, help and version
 train      train, front, resume, show
 apply      encode, decode, reconstruct, sample, export
-sweep, evaluate, report, explore, watch, data, reproduce
+sweep, evaluate, report, explore, watch, bench, data, reproduce
 
 Exit codes: 0 when the command did its work (whether or not tau was met: the answer says so), 1 when something broke,
 2 when the input cannot be used (one line says what, where and what to do), 128 + signal when a run was stopped by one,

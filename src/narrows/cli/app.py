@@ -26,6 +26,7 @@ promise allows. The model it saves no longer contains them.
     narrows evaluate runs/my-1                error, dimensions and samples, in numbers
     narrows export runs/my-1 --to onnx -o my  for other programs
     narrows data list                         the named sets
+    narrows bench                             how fast this machine trains
     narrows reproduce table --budget 0.05     the paper's experiments
 """
 

@@ -17,7 +17,7 @@ from narrows._util.errors import NarrowsError, as_option
 from narrows._util.launch import OTHERS_FIRST, ProcessLost, is_first_to_report
 from narrows._util.printing import print_error, say
 from narrows._util.surroundings import check_surroundings
-from narrows.cli import apply, data, evaluate, explore, report, reproduce, sweep, train, watch  # noqa: F401
+from narrows.cli import apply, bench, data, evaluate, explore, report, reproduce, sweep, train, watch  # noqa: F401
 from narrows.cli.app import app
 from narrows.cli.output import OutputError, flush_output, open_streams, unwritten
 from narrows.cli.words import check_word, in_our_words

@@ -8,6 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from narrows._util.processes import process_count
+from narrows.networks.joined_batch import joined_batch_norm
+
 Statistics = list[tuple[Tensor, Tensor]]
 """Mean and inverse standard deviation that each BatchNorm used in a first pass, (channels,) each, in order."""
 
@@ -16,7 +19,8 @@ class BatchNorm(nn.Module):
     """Batch normalisation whose second pass can be the same function as its first (decision D10).
 
     In training, the first pass uses the batch's statistics, updates the running ones and appends those it used to
-    `record`, if that is given. A pass with `reuse` applies these statistics to other inputs and updates nothing.
+    `record`, if that is given. A pass with `reuse` applies these statistics to other inputs and updates nothing. With
+    several training processes the batch is the joined one of all of them (joined_batch.py).
 
     Arguments:
         channels: Number of channels.
@@ -45,9 +49,11 @@ class BatchNorm(nn.Module):
             return torch.addcmul(offset.view(-1, 1, 1), x, gain.view(-1, 1, 1))
         if not self.training:
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
-        y, mean, inverse_std = torch.native_batch_norm(
-            x, self.weight, self.bias, self.running_mean, self.running_var, True, self.momentum, self.eps
-        )
+        parts = (x, self.weight, self.bias, self.running_mean, self.running_var)
+        if process_count() > 1:
+            y, mean, inverse_std = joined_batch_norm(*parts, self.momentum, self.eps)
+        else:
+            y, mean, inverse_std = torch.native_batch_norm(*parts, True, self.momentum, self.eps)
         if record is not None:
             record.append((mean.detach(), inverse_std.detach()))
         return y
@@ -55,11 +61,16 @@ class BatchNorm(nn.Module):
 
 @contextlib.contextmanager
 def keep_running_averages(module: nn.Module) -> Iterator[None]:
-    """Restore the running averages of PyTorch's BatchNorms afterwards: a second pass is not a second batch."""
-    buffers = [buffer for m in module.modules() if isinstance(m, _BatchNorm) for buffer in m.buffers()]
-    before = [buffer.clone() for buffer in buffers]
+    """Let PyTorch's BatchNorms move copies of their running averages: a second pass is not a second batch.
+
+    The averages themselves stay untouched, because the gradient of the first pass may need them.
+    """
+    norms = [m for m in module.modules() if isinstance(m, _BatchNorm)]
+    buffers = [(norm, name, buffer) for norm in norms for name, buffer in norm.named_buffers(recurse=False)]
     try:
+        for norm, name, buffer in buffers:
+            setattr(norm, name, buffer.clone())
         yield
     finally:
-        for buffer, value in zip(buffers, before, strict=True):
-            buffer.copy_(value)
+        for norm, name, buffer in buffers:
+            setattr(norm, name, buffer)

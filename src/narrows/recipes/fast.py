@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from narrows._util.checks import COUNT, FLAG, FUNCTION, SEED, SHARE, WHOLE, argument, instance_of, several
+from narrows._util.devices import to_device
 from narrows._util.errors import NarrowsError
 from narrows._util.memory import within_memory
 from narrows._util.schema import Either, Schema
@@ -37,6 +38,7 @@ from narrows._util.text import brief
 from narrows.constraint import SteeredBound
 from narrows.gates.l0 import check_draw
 from narrows.model.vae import GatedVAE
+from narrows.networks.joined_batch import joined_batch
 from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
 from narrows.recipes.base import (
     DRAW,
@@ -185,13 +187,15 @@ class Fast(nn.Module, Recipe):
     def forward(self, x: Tensor, noise: Noise) -> tuple[Tensor, StepRecord]:
         """Return the loss to differentiate, and the record."""
         gates = self.model.gates.hard()
-        posterior = self.model.encode(x)
-        try:
-            z = posterior.draw(noise.eps)
-        except Exception:
-            check_step(self.model, x, noise)
-            raise
-        error = per_example(self.error(x, self.model.decode(z, gates)), len(x))
+        with joined_batch(self.model):
+            posterior = self.model.encode(x)
+            try:
+                z = posterior.draw(noise.eps)
+            except Exception:
+                check_step(self.model, x, noise)
+                raise
+            decoded = self.model.decode(z, gates)
+        error = per_example(self.error(x, decoded), len(x))
         term = self.constraint(error)
         kl = gated_kl(kl_elements(*posterior), gates.expand(len(z), -1)).mean()
         loss = term.loss + kl
@@ -212,7 +216,8 @@ class Fast(nn.Module, Recipe):
         allowance, most = (LAST_ALLOWANCE, MOST_LAST_MARGIN) if last else (ALLOWANCE, MOST_MARGIN)
         spreads = (self.monitor.spread if spread is None else spread).tolist()
         shapes = zip(spreads, self.monitor.skewness.tolist(), strict=True)
-        margin = tau.new_tensor([self.terms.margin(one, *self.split_sizes, allowance, skew) for one, skew in shapes])
+        margins = [self.terms.margin(one, *self.split_sizes, allowance, skew) for one, skew in shapes]
+        margin = to_device(torch.tensor(margins, dtype=tau.dtype), tau.device)
         least = self.terms.room(0.0, self.split_sizes[1])  # what an exact certificate needs whatever the spread
         return tau - torch.minimum(margin, least + most * (tau - least).clamp(min=0))
 

@@ -22,6 +22,7 @@ from narrows.constraint import Geco
 from narrows.gates.l0 import Estimator, GatePair, L0Gates, draw_uniform
 from narrows.gates.layer import gates_in
 from narrows.networks.batchnorm import keep_running_averages
+from narrows.networks.joined_batch import joined_batch
 from narrows.objective import per_example
 from narrows.recipes.base import StepRecord
 from narrows.recipes.paper import Algorithm1, FirstPass
@@ -104,7 +105,8 @@ class HiddenNarrowing(Algorithm1):
         try:
             for place, own in zip(self.places, gates, strict=True):
                 place.choose(own)
-            error = self.error(self.model, *batch)
+            with joined_batch(self.model):
+                error = self.error(self.model, *batch)
         finally:
             for place in self.places:
                 place.choose(None)

@@ -74,7 +74,8 @@ class LastPhase:
         seen = [averaged.encode(self.training_examples(TURNED, generator)) for _ in range(parts)]
         mean, log_std = (torch.cat(parts) for parts in zip(*seen, strict=True))
         before, states = self.share_of_target(1.0), [copy.deepcopy(m.state_dict()) for m in (model, averaged)]
-        self.turning.apply(settle(averaged, Posterior(mean, log_std), noise), optimiser)
+        codes = parts * TURNED * self.turning.positions
+        self.turning.apply(settle(averaged, Posterior(mean, log_std), noise, codes), optimiser)
         if final and self.share_of_target(1.0) > MOST_RISE * max(1.0, before):
             model.load_state_dict(states[0])
             averaged.load_state_dict(states[1])

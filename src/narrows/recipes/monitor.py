@@ -74,10 +74,10 @@ class Monitor:
         self.sums = torch.zeros(model.gates.n, bounds, dtype=torch.float64, device=device)
         """Sum of the rises in error when each gate was closed, (n, bounds)."""
         self.counts = torch.zeros(model.gates.n, 1, dtype=torch.float64, device=device)
-        self.spread = torch.zeros(bounds, dtype=torch.float64, device=device)
-        """Standard deviation of one example's error, (bounds,)."""
-        self.skewness = torch.zeros(bounds, dtype=torch.float64, device=device)
-        """Skewness of one example's error, (bounds,)."""
+        self.spread = torch.zeros(bounds, dtype=torch.float64)
+        """Standard deviation of one example's error, (bounds,), on the CPU: the target is computed from it often."""
+        self.skewness = torch.zeros(bounds, dtype=torch.float64)
+        """Skewness of one example's error, (bounds,), on the CPU."""
         self.panel = torch.ones(bounds, dtype=torch.float64, device=device)
         """The panel's mean error when it was last measured, (bounds,)."""
         self.ratio = torch.ones(bounds, dtype=torch.float64, device=device)
@@ -136,9 +136,10 @@ class Monitor:
             total += mean_over_processes(error.mean(0)) * PART / count
             squares += mean_over_processes(error.square().mean(0)) * PART / count
             cubes += mean_over_processes(error.pow(3).mean(0)) * PART / count
-        self.spread = (squares - total.square()).clamp(min=0).sqrt()
+        spread = (squares - total.square()).clamp(min=0).sqrt()
         third = cubes - 3 * total * squares + 2 * total.pow(3)
-        self.skewness = torch.where(self.spread > 0, third / self.spread.clamp(min=1e-300).pow(3), 0.0)
+        skewness = torch.where(spread > 0, third / spread.clamp(min=1e-300).pow(3), 0.0)
+        self.spread, self.skewness = torch.stack([spread, skewness]).cpu()
         known = (self.panel > 0) & (total > 0)  # an error of 0 says nothing about the ratio
         before, self.ratio = self.ratio, torch.where(known, total / self.panel.clamp(min=1e-300), 1.0)
         return self.ratio / before

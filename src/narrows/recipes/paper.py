@@ -18,12 +18,13 @@ from torch import Tensor, nn
 
 from narrows._util.checks import argument, instance_of, one_of
 from narrows._util.memory import within_memory
-from narrows._util.processes import mean_over_processes
+from narrows._util.processes import mean_over_processes, sum_over_processes
 from narrows.constraint import Geco, GecoConfig
 from narrows.gates.l0 import Estimator, GatePair, L0Gates, check_draw, check_estimator, draw_uniform
 from narrows.model.checks import latent_shape
 from narrows.model.vae import GatedVAE
 from narrows.networks.batchnorm import Statistics
+from narrows.networks.joined_batch import joined_batch
 from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
 from narrows.recipes.base import ERROR, MODEL, Noise, Recipe, RecipeInputs, StepRecord, check_step
 
@@ -97,6 +98,8 @@ class Algorithm1(nn.Module, ABC):
         self.estimator: Estimator = check_estimator(estimator)
         self.hit: Tensor
         self.register_buffer("hit", torch.tensor(False))
+        self._met: tuple[Tensor, int] | None = None
+        """The buffer, and its version, in which `hit` was last read as True: no device need be asked for it again."""
 
     @property
     @abstractmethod
@@ -113,7 +116,7 @@ class Algorithm1(nn.Module, ABC):
 
     def step(self, batch: Any, noise: Any, u: Tensor) -> tuple[Tensor, StepRecord]:
         """Evaluate lines 3 to 30: return the loss to differentiate, and the record."""
-        hit = bool(self.hit)
+        hit = self._has_hit()
         columns = torch.split(u, [gates.n for gates in self.all_gates], dim=1)
         if hit:
             pairs = [gates.pair(own) for gates, own in zip(self.all_gates, columns, strict=True)]  # lines 4 to 6
@@ -137,6 +140,12 @@ class Algorithm1(nn.Module, ABC):
             for gates, pair in zip(self.all_gates, pairs, strict=True):
                 loss = loss + gates.surrogate(gates.gradient(difference, pair, self.estimator))
         return loss, record
+
+    def _has_hit(self) -> bool:
+        """Return whether tau was met before this step; the device is asked until it was."""
+        if self._met is None or self._met[0] is not self.hit or self._met[1] != self.hit._version:
+            self._met = (self.hit, self.hit._version) if self.hit else None
+        return self._met is not None
 
     @torch.no_grad()
     def _remember_hit(self, violation: Tensor) -> None:
@@ -186,10 +195,12 @@ class Narrowing(Algorithm1):
     def first_pass(self, x: Tensor, noise: Noise, pairs: list[GatePair]) -> FirstPass:
         """Encode, sample z once and decode z nu2."""
         (pair,) = pairs
-        posterior = self.model.encode(x)
-        z = posterior.draw(noise.eps)  # line 11
         statistics: Statistics = []
-        error = per_example(self.error(x, self.model.decode(z, pair.second, record=statistics)), len(x))  # line 13: E2
+        with joined_batch(self.model):
+            posterior = self.model.encode(x)
+            z = posterior.draw(noise.eps)  # line 11
+            decoded = self.model.decode(z, pair.second, record=statistics)
+        error = per_example(self.error(x, decoded), len(x))  # line 13: E2
         kl = gated_kl(kl_elements(*posterior), pair.second.expand(len(z), -1)).mean()
         return FirstPass(error, kl, (z.detach(), statistics))
 
@@ -197,15 +208,17 @@ class Narrowing(Algorithm1):
     def second_errors(self, x: Tensor, first: FirstPass, pairs: list[GatePair]) -> Tensor:
         """Return E1 (line 12). Where nu1 = nu2 it is E2, so only the other examples are decoded again.
 
-        A user's decoder that normalises by the batch decodes all of them again, with that pass's own statistics.
+        A user's decoder that normalises by the batch decodes all of them again, with that pass's own statistics, on all
+        processes if on one.
         """
         (pair,), (z, statistics), error = pairs, first.state, first.error.detach()
-        rows = (pair.first != pair.second).any(1).expand(len(x)).nonzero().flatten()
+        differs = (pair.first != pair.second).any(1).expand(len(x))
+        if not self.model.independent_rows:
+            differs = (sum_over_processes(differs.sum()) > 0).expand(len(x))
+        rows = differs.nonzero().flatten()
         if not len(rows):
             return error
-        if not self.model.independent_rows:
-            rows = torch.arange(len(x), device=rows.device)
-        with torch.inference_mode():
+        with torch.inference_mode(), joined_batch(self.model.decoder):
             gates = pair.first.expand(len(z), -1).index_select(0, rows)
             again = self.model.decode(z.index_select(0, rows), gates, reuse=statistics)
             errors = per_example(self.error(x.index_select(0, rows), again), len(rows))

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from narrows._util.errors import NarrowsError
-from narrows._util.processes import mean_over_processes, process_count
+from narrows._util.processes import mean_over_processes
 from narrows.model.vae import LOG_STD_BOUND, GatedVAE, Posterior
 from narrows.networks.latent_layer import Coordinates
 from narrows.objective import Error, per_example
@@ -70,7 +70,7 @@ def find_directions(model: GatedVAE, posterior: Posterior, pulled: Tensor) -> Co
     return Coordinates.within(rows, Coordinates(forward, backward, centre, mix, shift))
 
 
-def settle(model: GatedVAE, posterior: Posterior, noise: float = 1.0) -> Coordinates:
+def settle(model: GatedVAE, posterior: Posterior, noise: float = 1.0, codes: int | None = None) -> Coordinates:
     """Return coordinates in which the codes are uncorrelated and z has mean 0 and variance 1.
 
     They turn as little as possible. In order of precision, each open dimension loses what the more precise ones before
@@ -83,6 +83,7 @@ def settle(model: GatedVAE, posterior: Posterior, noise: float = 1.0) -> Coordin
         model: The model, in evaluation mode.
         posterior: The posterior of some examples, `(batch, *latent)`.
         noise: A factor for the posterior's variance.
+        codes: Number of codes that all processes have together; by default as many as this one has.
     """
     rows = model.gates.hard().bool()
     mean, log_std = (_by_dimension(part).double()[rows] for part in posterior)
@@ -94,7 +95,7 @@ def settle(model: GatedVAE, posterior: Posterior, noise: float = 1.0) -> Coordin
     order = (variance / moves.clamp(min=1e-300)).argsort()
     unit = torch.where(moves > FLAT * variance, moves, 1.0).sqrt()[order]
     correlation = covariance[order][:, order] / (unit * unit[:, None])
-    ridge = FLAT + (len(unit) / (centred.shape[1] * process_count())) ** 2
+    ridge = FLAT + (len(unit) / (codes or centred.shape[1])) ** 2
     lower = torch.linalg.cholesky_ex(correlation + (ridge * torch.ones_like(unit)).diag()).L
     backward = torch.zeros_like(covariance)
     backward[order[:, None], order] = unit[:, None] * (lower / lower.diagonal()) / unit

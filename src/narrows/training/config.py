@@ -88,7 +88,9 @@ class TrainConfig:
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to train; auto uses an accelerator if there is one."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """bfloat16: mixed precision."""
+    """bfloat16: mixed precision; untested on GPUs."""
+    compile: bool = False
+    """Compile the networks with torch.compile: slower on the CPUs that were measured, untested on GPUs."""
     threads: int | None = None
     """Number of CPU threads; torch decides by default."""
     track: str | None = None

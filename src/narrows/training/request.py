@@ -13,7 +13,7 @@ from narrows.runs.folder import RunFolder, has_begun, resuming
 from narrows.runs.front import FRONT, FrontFolder
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
 
-EQUIPMENT = ("device", "threads", "track", "checkpoint_every")
+EQUIPMENT = ("device", "threads", "track", "checkpoint_every", "compile")
 """Settings that another machine may need otherwise; a run that continues takes the present ones."""
 
 

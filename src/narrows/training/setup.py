@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.launch import check_launch, waiting_for_others
 from narrows._util.processes import join_group
+from narrows._util.text import printable
 from narrows.data import SETS, Batches, Data, Examples, Splits, absolute, split, statistics
 from narrows.data.examples import ArrayExamples, ExactRows, in_batches
 from narrows.data.units import SMALLEST_RELATIVE_SPREAD, AffineUnits, ColumnScaling, scale_columns
@@ -304,6 +305,26 @@ def _around(build: Build, network: NetworkConfig) -> GatedVAE:
             f"{networks!r:.200}"
         )
     return GatedVAE(*networks, network.n, scaling=Scaling(network.output, network.shape))
+
+
+def compile_networks(model: GatedVAE) -> None:
+    """Compile the networks in place, so that their parameters keep their names; copies of the model are not compiled.
+
+    Raises:
+        NarrowsError: torch.compile does not work on this machine.
+    """
+    device = next(model.parameters()).device
+    try:
+        torch.compile(torch.sin)(torch.zeros(1, device=device))
+    except Exception as error:  # of a compiler that may be any program
+        needed = "Triton" if device.type == "cuda" else "a C++ compiler"
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise NarrowsError(
+            f"{setting('compile')} needs {needed} that torch can use ({printable(reason)}); install it, or leave "
+            f"{setting('compile')} out"
+        ) from error
+    model.encoder.compile()
+    model.decoder.compile()
 
 
 def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:

@@ -33,7 +33,9 @@ from narrows.training.config import config_from_dict, to_dict
 if TYPE_CHECKING:
     from narrows.training.trainer import Trainer
 
-MAY_CHANGE = ("data", "steps", "effort", "device", "threads", "track", "log_every", "eval_every", "checkpoint_every")
+MAY_CHANGE = (
+    "data", "steps", "effort", "device", "threads", "compile", "track", "log_every", "eval_every", "checkpoint_every"
+)  # fmt: skip
 """Settings that may differ when a run is resumed; data that changed are recognised by their fingerprint."""
 HELD_OUT: Schema = {
     "error": MEASURED,

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from narrows._util.devices import to_device
 from narrows._util.errors import NarrowsError, setting
-from narrows._util.processes import Vote, on_first_process
+from narrows._util.processes import Vote, on_first_process, own_share
 from narrows.data import Batches
 from narrows.model.vae import VAE
 from narrows.objective import ERRORS
@@ -29,7 +30,7 @@ from narrows.training.config import seconds_of, to_dict
 from narrows.training.listeners import Listener, RunStart
 from narrows.training.model_file import description, in_users_units, versions
 from narrows.training.selection import Candidate, Selection
-from narrows.training.setup import Build, Plan, make_accelerator, make_model
+from narrows.training.setup import Build, Plan, compile_networks, make_accelerator, make_model
 from narrows.training.signals import Interrupted, StopRequest
 from narrows.training.sinks import Sink
 from narrows.training.trackers import Trackers
@@ -67,6 +68,8 @@ class Trainer:
         self.model, self.constraint = objective.model, objective.constraint
         assert self.config.learning_rate != "auto"
         self.optimiser = make_optimiser(objective, self.config.learning_rate)
+        if self.config.compile:
+            compile_networks(self.model)
         self.wrapped, self.prepared = self.accelerator.prepare(self.objective, self.optimiser)
         self.noise = torch.Generator(self.accelerator.device).manual_seed(self.config.seed)
         self.trackers = Trackers()
@@ -152,7 +155,7 @@ class Trainer:
         """Train one batch, let the recipe decide, validate where it is due, and carry the decision out."""
         index = self.batches.next()
         noise = self.recipe.noise(len(index), self.noise)
-        x = self.plan.data.examples.batch(self._share(index)).to(self.accelerator.device)
+        x = to_device(self.plan.data.examples.batch(own_share(index)), self.accelerator.device)
         loss, record = self.wrapped(x, noise)
         self.accelerator.backward(loss)
         self.prepared.step()
@@ -230,22 +233,15 @@ class Trainer:
             held_out=partial(self._draw, splits.validation),
             split_sizes=(len(splits.validation), len(splits.test)),
             terms=self.plan.terms,
-            share=self._share,
+            share=own_share,
             training_examples=partial(self._draw, splits.train),
         )
 
     def _draw(self, part: np.ndarray, count: int, generator: torch.Generator) -> Tensor:
         """Draw `count` examples of a split for all processes and return this one's."""
         drawn = torch.randint(len(part), (count,), generator=generator, device=generator.device)
-        index: np.ndarray = part[self._share(drawn.cpu().numpy())]
-        return self.plan.data.examples.batch(index).to(self.accelerator.device)
-
-    def _share(self, rows: Any) -> Any:
-        """Return this process's rows; all processes draw the same batch and noise, so together they equal one."""
-        if self.accelerator.num_processes == 1:
-            return rows
-        share = len(rows) // self.accelerator.num_processes
-        return rows[share * self.accelerator.process_index :][:share]
+        index: np.ndarray = part[own_share(drawn.cpu().numpy())]
+        return to_device(self.plan.data.examples.batch(index), self.accelerator.device)
 
     def _checkpoint(self) -> None:
         if not all(torch.isfinite(p).all() for p in self.objective.parameters()):

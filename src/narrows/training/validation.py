@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from narrows._util.devices import to_device
 from narrows.data import Examples
 from narrows.data.examples import in_batches
 from narrows.data.statistics import Moments
-from narrows.model.vae import VAE, Posterior, standard_normal
+from narrows.model.vae import VAE, Posterior
 from narrows.objective import Error, kl_elements, squared_error
 from narrows.runs.records import Dimension
 
@@ -85,11 +86,12 @@ def _encoded(
     device = next(model.parameters()).device
     generator = torch.Generator().manual_seed(seed)
     places = torch.tensor(model.kept).argsort().argsort()  # a dimension has the same noise wherever it stands
-    was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     for here, batch in in_batches(examples, index, BATCH):
-        x = batch.to(device)
+        x = to_device(batch, device)
         posterior = model.encode(x)
-        noise = standard_normal(posterior.mean.cpu(), generator)[:, places].to(device)
-        yield here, x, posterior, posterior.draw(noise)
-    model.train(was_training)
+        noise = torch.randn(posterior.mean.shape, generator=generator, dtype=posterior.mean.dtype)
+        yield here, x, posterior, posterior.draw(to_device(noise[:, places], device))
+    for module, training in modes:
+        module.training = training

@@ -183,6 +183,7 @@ TRAINING = [
     *settings("values", "one of unit, any", (None, "Any", 1)),
     *settings("data", "text", (None, 3, [])),
     *settings("skip_broken", "true or false", (None, "yes", 1)),
+    *settings("compile", "true or false", (None, "yes", 1)),
     *one(
         "train",
         "give only one of tau, explained",
