@@ -282,7 +282,7 @@ def test_a_model_encodes_samples_and_narrows_on_cuda(waits):
 def test_gates_on_hidden_layers_train_on_cuda(waits):
     def trained(device):
         torch.manual_seed(0)
-        network = nn.Sequential(gate(nn.Linear(4, 8)), nn.Tanh(), nn.Linear(8, 2))
+        network = nn.Sequential(gate(nn.Linear(4, 8)), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 2))
         objective = HiddenNarrowing(network, Geco(50.0), lambda net, x: net(x).square().sum(1)).to(
             device, torch.float64
         )

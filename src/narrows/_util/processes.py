@@ -8,6 +8,7 @@ import contextlib
 import gc
 import math
 import os
+import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -31,18 +32,31 @@ def join_group(backend: str, timeout: timedelta) -> None:
     """
     if "RANK" not in os.environ or torch.distributed.is_initialized():
         return
-    place: dict[str, Any] = {}
-    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and os.environ.get("GROUP_WORLD_SIZE", "1") == "1":
-        rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        shared = TCPStore(*address, count, is_master=False, timeout=timeout)
-        restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        place = {
-            "store": PrefixStore(f"restart {restart}", shared),
-            "rank": rank,
-            "world_size": count,
-        }
-    torch.distributed.init_process_group(backend, timeout=timeout, **place)
+    failed: list[Exception] = []
+    thread = threading.Thread(target=_join_group, args=(backend, timeout, failed), daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.05)  # signals are acted on between two of these waits; the meeting itself does not heed them
+    if failed:
+        raise failed[0]
+
+
+def _join_group(backend: str, timeout: timedelta, failed: list[Exception]) -> None:
+    try:
+        place: dict[str, Any] = {}
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and os.environ.get("GROUP_WORLD_SIZE", "1") == "1":
+            rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+            address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+            shared = TCPStore(*address, count, is_master=False, timeout=timeout)
+            restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+            place = {
+                "store": PrefixStore(f"restart {restart}", shared),
+                "rank": rank,
+                "world_size": count,
+            }
+        torch.distributed.init_process_group(backend, timeout=timeout, **place)
+    except Exception as error:  # raised again where the thread was started
+        failed.append(error)
 
 
 def on_first_process(make: Callable[[], Made]) -> Made:

@@ -29,7 +29,7 @@ class Options:
     width: int = 32
     """Size of the networks, as for `narrows train`."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where to train; auto uses an accelerator if there is one."""
+    """Where to train; auto uses a CUDA device if there is one."""
     one_run: bool = False
     """front: take all values of tau from one run of the fast recipe; separate runs in the folder stay beside it."""
 

@@ -86,7 +86,7 @@ class TrainConfig:
     split_seed: int = 0
     """Seed of the train / validation / test split, separate so that runs with different seeds share a test split."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where to train; auto uses an accelerator if there is one."""
+    """Where to train; auto uses a CUDA device if there is one."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: mixed precision; untested on GPUs."""
     compile: bool = False

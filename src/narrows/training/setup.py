@@ -338,8 +338,9 @@ def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:
         )
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    # Several processes on CPUs find each other only if accelerate is told that it has no accelerator.
-    cpu = config.device == "cpu" or (config.device == "auto" and not any(available.values()))
+    # Estimates and certificates are in double precision, which MPS has not: auto does not choose it. Several processes
+    # on CPUs find each other only if accelerate is told that it has no accelerator.
+    cpu = config.device == "cpu" or (config.device == "auto" and not available["cuda"])
     precision = "bf16" if config.precision == "bfloat16" else "no"
     with waiting_for_others():
         join_group("nccl" if available["cuda"] and not cpu else "gloo", LONG_WAIT)
