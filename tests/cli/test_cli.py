@@ -30,8 +30,8 @@ def test_a_run_leaves_everything_the_contract_names(finished):
     folder, _ = finished
     names = {p.name for p in folder.path.iterdir()}
     assert names == {
-        "config.json", "metrics.csv", "result.json", "model.safetensors", "checkpoints", "curves.png", "curves.svg",
-        "report.html",
+        "config.json", "request.json", "metrics.csv", "result.json", "model.safetensors", "checkpoints", "curves.png",
+        "curves.svg", "report.html",
     }  # fmt: skip
     lines = folder.metrics.read_text().splitlines()
     assert lines[0].split(",") == MetricRow.columns()
