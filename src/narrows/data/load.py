@@ -6,7 +6,8 @@ my.npy                          an array, mapped from disk and not read (readers
 my.npz, my.npz::key             an array of an archive (readers/archives.py)
 my.csv, .tsv, .parquet          a table of numbers (readers/tables.py)
 my.h5, my.h5::group/key         a dataset of an HDF5 file (readers/hdf5.py)
-a folder                        all PNG, JPEG and WebP images in it (readers/images.py)
+parts/*.npy, parts/*.parquet    several files as one set (readers/shards.py)
+a folder                        all PNG, JPEG and WebP images in it (readers/images.py), or its shards
 hf:NAME, hf:NAME@CONFIG::COLUMN a set of the Hugging Face hub (readers/hub.py)
 ==============================  ==========================================================================
 
@@ -33,6 +34,7 @@ from narrows.data.readers.archives import load_npy, load_npz
 from narrows.data.readers.hdf5 import load_hdf5
 from narrows.data.readers.hub import load_hub
 from narrows.data.readers.images import LARGEST, SMALLEST, load_images
+from narrows.data.readers.shards import in_folder, is_pattern, load_npy_shards, matching, shard_kind
 from narrows.data.readers.tables import load_table
 
 ENDINGS: dict[str, Kind] = {
@@ -105,7 +107,9 @@ def read(data: str | os.PathLike[str], options: ReadOptions, progress: Progress 
         raise NarrowsError(f"{text}: {path} holds one array without a name; leave out ::{key}")
     if kind == "table":
         return load_table(path, _names(options.columns), progress)
-    return load_npy(path, values, progress)
+    if path.is_file():
+        return load_npy(path, values, progress)
+    return load_npy_shards(path, values, progress)
 
 
 def absolute(data: str) -> str:
@@ -117,7 +121,8 @@ def absolute(data: str) -> str:
         whole = os.path.expanduser(folder)
         return f"{HUB}{os.path.abspath(whole)}{separator}{column}" if os.path.isdir(whole) else data
     path, key = _path_and_key(data)
-    return f"{path.absolute()}{'::' if key else ''}{key}" if os.path.exists(path) else data
+    exists = os.path.exists(path) or (is_pattern(data) and bool(matching(data)))
+    return f"{path.absolute()}{'::' if key else ''}{key}" if exists else data
 
 
 def kind_of(text: str) -> Kind:
@@ -127,6 +132,8 @@ def kind_of(text: str) -> Kind:
     if text.startswith(HUB):
         return "hub"
     path, key = _path_and_key(text)
+    if is_pattern(text) and not os.path.exists(path):
+        return shard_kind([shard.name for shard in matching(text)]) or "folder"
     if os.path.islink(path) and not os.path.exists(path):
         raise NarrowsError(f"{text} is a broken symlink; fix or remove it")
     try:
@@ -148,7 +155,7 @@ def kind_of(text: str) -> Kind:
     if path.is_dir():
         if key:
             raise NarrowsError(f"{text}: {path} is a folder; leave out ::{key}")
-        return "folder"
+        return shard_kind([shard.name for shard in in_folder(path)]) or "folder"
     for ending, kind in ENDINGS.items():
         if path.name.lower().endswith(ending):
             return kind

@@ -23,7 +23,7 @@ from narrows._util.errors import NarrowsError, setting
 from narrows._util.progress import steps
 from narrows.data.arrays import check_floats
 from narrows.data.dataset import Data
-from narrows.data.examples import ArrayExamples, release
+from narrows.data.examples import ArrayExamples, Rows, release
 from narrows.data.statistics import Moments
 
 ColumnScaling = Literal["none", "standard", "minmax"]
@@ -60,7 +60,7 @@ class AffineUnits:
         return torch.tensor(self.shift), torch.tensor(self.unit)
 
 
-def column_units(array: np.ndarray, index: np.ndarray, scaling: ColumnScaling) -> AffineUnits:
+def column_units(array: Rows, index: np.ndarray, scaling: ColumnScaling) -> AffineUnits:
     """Measure the columns of `array`, (N, D), on the rows of `index`; a constant column gets a unit of 1."""
     columns = Moments()
     for part in steps(len(index), _ROWS):
