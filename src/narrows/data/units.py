@@ -86,7 +86,9 @@ def scale_columns(data: Data, index: np.ndarray, scaling: ColumnScaling) -> tupl
     """
     examples = data.examples
     if scaling == "none":
-        if data.columns and isinstance(examples, ArrayExamples):
+        if (
+            data.columns and isinstance(examples, ArrayExamples) and data.stream is None
+        ):  # whose values are checked later
             check_floats(examples.array, "any", data.name)
         return data, None
     if data.is_image or not isinstance(examples, ArrayExamples):

@@ -61,6 +61,11 @@ class Csv:
         with self._reader(None, {}) as (_, reader):
             self.types: list[pa.DataType] = reader.schema.types
 
+    @property
+    def size(self) -> int:
+        """See `Table`."""
+        return self.path.stat().st_size
+
     def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:
         """See `Table`."""
         import pyarrow as pa

@@ -43,6 +43,11 @@ class Table(Protocol):
     remark: str  # how the file was understood, for the user
     delimiter: str  # of text; empty for files that store numbers
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        ...
+
     def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:
         """Yield the columns at `places`, in that order, some rows at a time."""
         ...
@@ -106,25 +111,22 @@ def load_table(path: Path, columns: Sequence[str] | None = None, progress: Progr
         columns: Names; all columns by default.
         progress: Called while rows are read.
     """
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise NarrowsError("reading CSV and Parquet files needs pyarrow: pip install 'narrows[tables]'") from None
+    check_tables()
     tables = [_open_table(one) for one in shards_of(path)]
     for table in tables[1:]:
         check_alike(tables[0].path, _columns_of(tables[0]), table.path, _columns_of(table))
-    chosen = [_numeric(table, columns) for table in tables]
+    chosen = [numeric(table, columns) for table in tables]
     kinds = [table.types[place] for table, places in zip(tables, chosen, strict=True) for place in places]
-    dtype = np.dtype(np.float32 if all(map(_fits_float32, kinds)) else np.float64)
+    dtype = np.dtype(np.float32 if all(map(fits_float32, kinds)) else np.float64)
     names = tuple(tables[0].names[place] for place in chosen[0])
     for table in tables:
-        check_expansion(str(table.path), table.path.stat().st_size, (table.count or 0) * len(names) * dtype.itemsize)
+        check_expansion(str(table.path), table.size, (table.count or 0) * len(names) * dtype.itemsize)
     counts = [table.count for table in tables if table.count is not None]
     count = sum(counts) if len(counts) == len(tables) else None
 
     def rows() -> Iterator[np.ndarray]:
         for table, places in zip(tables, chosen, strict=True):
-            yield from _rows(table, places, dtype, progress)
+            yield from read_rows(table, places, dtype, progress)
 
     digest = file_digest(path, names) if len(tables) == 1 else _digest(tables, names)
     array, where = converted_array(f"table-{digest}.npy", (len(names),), dtype, rows, count, str(path))
@@ -133,6 +135,14 @@ def load_table(path: Path, columns: Sequence[str] | None = None, progress: Progr
     note = f"{len(array)} rows of {len(names)} columns {shards_note([t.path for t in tables])}{where}{tables[0].remark}"
     name = re.sub(r"\.(csv|tsv)$", "", path.stem, flags=re.I) if path.is_file() else set_name(path)
     return Data(name, ArrayExamples(array), "any", note=note, columns=names)
+
+
+def check_tables() -> None:
+    """Raise if what reads tables is not installed."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise NarrowsError("reading CSV and Parquet files needs pyarrow: pip install 'narrows[tables]'") from None
 
 
 def _open_table(path: Path) -> Table:
@@ -151,7 +161,7 @@ def _digest(tables: Sequence[Table], names: tuple[str, ...]) -> str:
     return file_digest(tables[0].path, names, every)
 
 
-def _numeric(table: Table, columns: Sequence[str] | None) -> list[int]:
+def numeric(table: Table, columns: Sequence[str] | None) -> list[int]:
     """Return the positions of the chosen columns; raise if one of them does not hold numbers."""
     places = _chosen(table, columns)
     for place in places:
@@ -183,16 +193,17 @@ def _chosen(table: Table, columns: Sequence[str] | None) -> list[int]:
     return [places[name] for name in columns]
 
 
-def _fits_float32(kind: "pa.DataType") -> bool:
+def fits_float32(kind: "pa.DataType") -> bool:
+    """Return whether single precision holds every value of this type."""
     from pyarrow import types
 
     small = types.is_integer(kind) and kind.bit_width <= 16
     return small or types.is_boolean(kind) or (types.is_floating(kind) and kind.bit_width <= 32)
 
 
-def _rows(table: Table, places: Sequence[int], dtype: np.dtype, progress: Progress) -> Iterator[np.ndarray]:
+def read_rows(table: Table, places: Sequence[int], dtype: np.dtype, progress: Progress) -> Iterator[np.ndarray]:
     """Yield the rows as arrays; raise for missing or huge values at the end, when their number is known."""
-    names, size = [table.names[place] for place in places], table.path.stat().st_size
+    names, size = [table.names[place] for place in places], table.size
     missing, first = np.zeros((2, len(names)), np.int64)
     low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
     seen = 0
