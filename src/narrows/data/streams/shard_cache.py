@@ -13,6 +13,7 @@ import contextlib
 import errno
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ except ImportError:  # not a POSIX system: processes do not share, and leftovers
 
 THREADS = 4
 """Shards that are fetched at a time."""
+WAIT = 0.05
+"""Seconds between two looks at a shard that another process fetches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,10 +156,12 @@ class ShardCache:
         path = self.folder / self.names[number]
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            while True:
+            while not self._ended.is_set():
                 held = self._opened(path, number) or self._fetched(path, number)
                 if held is not None:
                     return held
+                time.sleep(WAIT)
+            raise OSError(errno.ECANCELED, "it is not needed any more")
         except OSError as error:
             raise NarrowsError(
                 f"{self.folder} cannot take the shard {path.name} ({error.strerror or error}); make room there, use a "
@@ -170,7 +175,7 @@ class ShardCache:
         except FileNotFoundError:
             return None
         try:
-            _lock(file, shared=True)
+            _share(file)
             if os.fstat(file.fileno()).st_nlink == 0:  # removed by another process in this moment
                 file.close()
                 return None
@@ -180,12 +185,14 @@ class ShardCache:
             raise
 
     def _fetched(self, path: Path, number: int) -> _Held | None:
-        """Fetch a shard into its part file and give it its name; return None if another process was faster."""
+        """Fetch a shard into its part file and give it its name; return None if another process is about it."""
         part, shard = path.with_name(f".{path.name}{PART}"), self.shards[number]
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(part.open("a+b"))
-            _lock(file)
-            if not _is_at(part, file) or path.exists():
+            if not _lock_now(file) or not _is_at(part, file):  # its owner may have given it its name
+                return None
+            if path.exists():
+                part.unlink()
                 return None
             file.truncate(0)
             try:
@@ -202,7 +209,7 @@ class ShardCache:
                 part.unlink(missing_ok=True)
                 raise
             part.replace(path)
-            _lock(file, shared=True)
+            _share(file)
             stack.pop_all()
             return _Held(path, file, array)
 
@@ -255,9 +262,20 @@ def _end(
         folder.rmdir()
 
 
-def _lock(file: BinaryIO, shared: bool = False) -> None:
+def _share(file: BinaryIO) -> None:
+    """Hold an open file together with others who use it."""
     if fcntl is not None:
-        fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_SH)
+
+
+def _lock_now(file: BinaryIO) -> bool:
+    """Hold an open file alone; return whether that was possible at once."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
 
 
 def _is_at(path: Path, file: BinaryIO) -> bool:
@@ -270,11 +288,8 @@ def _is_at(path: Path, file: BinaryIO) -> bool:
 
 def _remove_unused(path: Path, file: BinaryIO) -> None:
     """Remove an open file unless another process holds it."""
-    if fcntl is None:
-        return
     with contextlib.suppress(OSError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _is_at(path, file):
+        if fcntl is not None and _lock_now(file) and _is_at(path, file):
             path.unlink()
 
 

@@ -111,10 +111,7 @@ class Stream:
     ) -> None:
         self.shards, self.split_by, self.cache_bytes, self.progress = shards, split_by, cache_bytes, progress
         self.values: Values = "any" if shards[0].columns else values
-        paths = [shard.file.path for shard in shards]
-        common = os.path.commonpath(paths) if len(paths) > 1 else os.path.dirname(paths[0])
-        self.name = _set_name(common)
-        self.names = [path[len(common) :].lstrip("/") for path in paths]
+        self.name, self.names = _names([shard.file.path for shard in shards])
         self.stored = sum(shard.file.size for shard in shards)
         facts = [(name, shard.file.size, shard.count) for name, shard in zip(self.names, shards, strict=True)]
         self.digest = hashlib.sha256(repr((facts, shards[0].layout)).encode()).hexdigest()
@@ -258,9 +255,12 @@ class StreamedRows(JoinedRows):
         super().fill(out, places, index)
 
 
-def _set_name(folder: str) -> str:
-    name = folder.rstrip("/").rpartition("/")[2]
-    return name or "stream"
+def _names(paths: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the name of the folder that paths have in common, and their names below it."""
+    split = [path.replace(os.sep, "/").split("/") for path in paths]
+    alike = [len(set(names)) == 1 for names in zip(*(parts[:-1] for parts in split), strict=False)]
+    depth = [*alike, False].index(False)
+    return split[0][depth - 1] if depth else "stream", ["/".join(parts[depth:]) for parts in split]
 
 
 def _ahead(
