@@ -213,6 +213,9 @@ def load_data(config: TrainConfig, given: AnyData | None, listener: Listener) ->
     if given is not None:
         return from_array(given, config.values)
     try:
-        return read(config.data, options, listener.loading)
+        found = read(config.data, options, listener.loading)
+        if found.stream is not None:
+            found.stream.split(config.split_seed)  # copies what is held out, while loading is shown
+        return found
     finally:
         listener.loaded()

@@ -20,7 +20,7 @@ from narrows.data.cache import write_array
 from narrows.data.dataset import Values
 from narrows.data.readers.archives import read_header
 from narrows.data.readers.parquet import Parquet
-from narrows.data.readers.shared import CHUNK_BYTES, check_expansion, readable
+from narrows.data.readers.shared import check_expansion, readable
 from narrows.data.streams.transfer import File, check_unchanged, pieces, read_range, shown
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ HEADER = 1 << 14
 """Bytes read from the start of an .npy file; headers of arrays are smaller."""
 GAP = 1 << 17
 """Bytes between two wanted rows that are read and dropped, because another request would take longer."""
+RUN = 1 << 21
+"""Bytes that are read at once for some rows of a shard: several threads hold as many."""
 MOST_COLUMNS = 100_000
 
 
@@ -144,7 +146,7 @@ class NpyShard:
         """See `Shard`; rows that lie close together are read at once."""
         width = self.header.nbytes // self.count
         stored = np.empty((len(index), *self.header.shape[1:]), self.dtype)
-        for part in _runs(index, max(1, GAP // width), max(1, CHUNK_BYTES // width)):
+        for part in _runs(index, max(1, GAP // width), max(1, RUN // width)):
             first, last = int(index[part.start]), int(index[part.stop - 1])
             start = self.header.start + first * width
             content = read_range(self.file, start, start + (last - first + 1) * width)

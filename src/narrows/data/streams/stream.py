@@ -25,12 +25,11 @@ from narrows.data.dataset import Data, Values
 from narrows.data.examples import ArrayExamples, release
 from narrows.data.options import SplitBy
 from narrows.data.readers.shards import check_alike
-from narrows.data.readers.shared import CHUNK_BYTES
 from narrows.data.rows import JoinedRows
 from narrows.data.splits import Splits
 from narrows.data.streams.addresses import THREADS, find_files
 from narrows.data.streams.shard_cache import ShardCache, remove_unused, room_error
-from narrows.data.streams.shards import Shard, check_values, open_shard
+from narrows.data.streams.shards import RUN, Shard, check_values, open_shard
 from narrows.data.streams.split import HashSplit
 from narrows.data.streams.transfer import File, shown
 from narrows.data.streams.windows import WindowedRows
@@ -123,10 +122,16 @@ class Stream:
         folder = cache_folder() / "streams" / self.version
         self.cache = ShardCache(shards, [f"{i:06}.npy" for i in range(len(shards))], folder, cache_bytes, self._check)
         self.rows = StreamedRows(shards, self.cache)
+        self._splits: dict[int, Splits] = {}
         remove_unused(folder.parent, but=folder)
 
     def split(self, seed: int) -> Splits:
         """Divide the rows by a hash, and bring those that are held out and a sample of the others to the local disk."""
+        if seed not in self._splits:
+            self._splits = {seed: self._divided(seed)}
+        return self._splits[seed]
+
+    def _divided(self, seed: int) -> Splits:
         rule = HashSplit(self.names, [shard.count for shard in self.shards], seed, self.split_by)
         counts: list[int] = []
         validation: list[np.ndarray] = []
@@ -156,8 +161,7 @@ class Stream:
                 f"{setting('stream')}, or use more"
             )
         index = np.sort(np.concatenate([splits.train, splits.validation, splits.test]))
-        if not self.rows.has(index):
-            self.rows.keep(index, self._copied(index, seed))
+        self.rows.keep(index, self._copied(index, seed))
         return splits
 
     def _scale(self) -> float:
@@ -205,7 +209,7 @@ class Stream:
 
     def _chunks(self, index: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the rows at these sorted indices, some at a time, from several shards at once."""
-        most = max(1, CHUNK_BYTES * len(self.rows) // self.rows.nbytes)
+        most = max(1, RUN * len(self.rows) // self.rows.nbytes)
         owner = np.searchsorted(self.rows.offsets, index, side="right") - 1
         tasks = []
         for number in np.unique(owner).tolist():
@@ -235,10 +239,6 @@ class StreamedRows(JoinedRows):
         super().__init__([shard.count for shard in shards], first.row, first.dtype, cache.rows)
         self._kept = np.arange(0)
         self._copy = np.empty((0, *first.row), first.dtype)
-
-    def has(self, index: np.ndarray) -> bool:
-        """Return whether exactly these rows are at hand."""
-        return np.array_equal(index, self._kept)
 
     def keep(self, index: np.ndarray, copy: np.ndarray) -> None:
         """Serve the rows at these sorted indices from `copy` from now on."""
