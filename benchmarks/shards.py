@@ -9,7 +9,7 @@ The cache may take 2 GB.
 1. Speed: batches of 64 through a training step (width 32), in alternating rounds from an array in memory and from the
    stream, in one process, so that a busy machine disturbs both alike.
 2. Memory: `narrows train` over the border of two windows, with its peak of resident memory and of the cache folder,
-   from Linux. Then the same run is killed with SIGKILL three times and resumed: its model must be the same, bit for bit.
+   from Linux. Then the same run is killed with SIGKILL three times and resumed: its model must be the same.
 3. S3: 20 shards of 15 MB on moto's server, through s3fs, against the same shards streamed from disk: the same model.
 
 `--small` does all of it with shards of 1,000 images. The last line has all figures as JSON.
@@ -17,6 +17,7 @@ The cache may take 2 GB.
 
 import contextlib
 import json
+import logging
 import os
 import random
 import re
@@ -89,11 +90,19 @@ class Cutting(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class QuietServer(ThreadingHTTPServer):
+    """A server whose clients may go away in the middle."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing."""
+
+
 def serve(folder: Path) -> None:
     """Serve a folder until the process is ended; print the port first."""
     Cutting.folder = folder
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Cutting)
-    server.daemon_threads = True
+    server = QuietServer(("127.0.0.1", 0), Cutting)
     print(server.server_port, flush=True)
     server.serve_forever()
 
@@ -219,6 +228,7 @@ def object_store(folder: Path) -> dict[str, Any]:
     for i in range(20):
         x = examples.batch(np.arange(i * 1220, (i + 1) * 1220) * 19).permute(0, 2, 3, 1)
         np.save(shards / f"part-{i:02}.npy", x.mul(255).round().to(torch.uint8).numpy())
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it prints every request
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

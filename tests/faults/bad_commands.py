@@ -113,16 +113,17 @@ SETTINGS: dict[str, tuple[str, str]] = {
 }
 """Files with one setting of the wrong type -> their content and a pattern of the error."""
 
+FLAGS = ("skip_broken", "stream")
 TYPED: dict[str, list[Case]] = {
     **{f"train {option(name)}": wrong_words(TRAIN, [name], NOT_WHOLE, NOT_A_NUMBER) for name in of_kind(int)},
     "train, numbers": wrong_words(TRAIN, of_kind(float), [], NOT_A_NUMBER),
     "train, choices": wrong_words(TRAIN, [n for n in NAMES if not {int, float, str} & set(allowed(n))], [], []),
     "train, out of range": out_of_range(),
-    "train, no value": without_value(TRAIN, [name for name in NAMES if name != "skip_broken"]),
-    "train, twice": twice(TRAIN, [name for name in NAMES if name not in ("skip_broken", "data")]),
+    "train, no value": without_value(TRAIN, [name for name in NAMES if name not in FLAGS]),
+    "train, twice": twice(TRAIN, [name for name in NAMES if name not in (*FLAGS, "data")]),
     "front, words": wrong_words(FRONT, NAMES, ["four"], ["low"]),
-    "front, no value": without_value(FRONT, [name for name in NAMES if name != "skip_broken"]),
-    "front, twice": twice(FRONT, [name for name in NAMES if name not in ("skip_broken", "data")]),
+    "front, no value": without_value(FRONT, [name for name in NAMES if name not in FLAGS]),
+    "front, twice": twice(FRONT, [name for name in NAMES if name not in (*FLAGS, "data")]),
     "config, wrong types": [([*TRAIN, "--config", f"@{path}"], words) for path, (_, words) in SETTINGS.items()],
 }
 
