@@ -208,11 +208,11 @@ def test_only_the_options_of_a_kind_are_left(kind):
     assert left.values == "any"
     assert left.given() == {
         "set": ["source"],
-        "hub": ["image_size"],
+        "hub": ["image_size", *streamed],
         "folder": ["image_size", "skip_broken"],
         "npy": streamed,
         "table": ["columns", *streamed],
-        "remote": ["columns", *streamed],
+        "remote": ["image_size", "columns", *streamed],
     }.get(kind, [])
 
 

@@ -38,7 +38,7 @@ from narrows.data.readers.hub import load_hub
 from narrows.data.readers.images import LARGEST, SMALLEST, load_images
 from narrows.data.readers.shards import in_folder, is_pattern, load_npy_shards, matching, shard_kind
 from narrows.data.readers.tables import load_table
-from narrows.data.streams.addresses import is_address
+from narrows.data.streams.addresses import hub_address, is_address
 
 ENDINGS: dict[str, Kind] = {
     ".npy": "npy",
@@ -107,8 +107,10 @@ def read(data: str | os.PathLike[str], options: ReadOptions, progress: Progress 
     if kind == "remote" or options.stream:
         from narrows.data.streams.stream import load_stream  # not above: only streams need fsspec
 
-        room = _bytes(options.cache_size)
-        return load_stream(text, values, _names(options.columns), options.split_by, room, progress)
+        room, columns = _bytes(options.cache_size), _names(options.columns)
+        if kind == "hub":
+            text, columns = hub_address(text.removeprefix(HUB))
+        return load_stream(text, values, columns, size, options.split_by, room, progress)
     for name in ("split_by", "cache_size"):
         if name in options.given():
             raise NarrowsError(

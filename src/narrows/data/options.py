@@ -16,12 +16,12 @@ SplitBy = Literal["row", "shard"]
 Kind = Literal["set", "hub", "folder", "npy", "npz", "table", "hdf5", "remote"]
 APPLIES_TO: dict[str, tuple[tuple[Kind, ...], str]] = {
     "source": (("set",), "sets that can be drawn (dsprites, shapes3d)"),
-    "image_size": (("folder", "hub"), "folders of images and hf: sets"),
+    "image_size": (("folder", "hub", "remote"), "folders of images and hf: sets"),
     "skip_broken": (("folder",), "folders of images"),
     "columns": (("table", "remote"), "tables (.csv, .tsv, .parquet)"),
-    "stream": (("npy", "table", "remote"), "shards (.npy, .parquet)"),
-    "split_by": (("npy", "table", "remote"), "shards that are streamed"),
-    "cache_size": (("npy", "table", "remote"), "shards that are streamed"),
+    "stream": (("npy", "table", "remote", "hub"), "shards (.npy, .parquet) and hf: sets"),
+    "split_by": (("npy", "table", "remote", "hub"), "shards that are streamed"),
+    "cache_size": (("npy", "table", "remote", "hub"), "shards that are streamed"),
 }
 """The kinds of data that an option is for, and how they are described."""
 

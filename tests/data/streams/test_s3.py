@@ -69,10 +69,4 @@ def test_no_credentials(monkeypatch, tmp_path):
     s3fs.S3FileSystem.clear_instance_cache()
     for address in ("s3://set/parts/*.npy", "s3://set/parts/part-0.npy"):
         assert "no credentials were found" in refused(load, address)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRET")
-    s3fs.S3FileSystem.clear_instance_cache()
-    text = refused(load, "s3://set/parts/*.npy")
-    assert "SECRET" not in text
-    assert "cannot be listed" in text
     s3fs.S3FileSystem.clear_instance_cache()

@@ -51,11 +51,11 @@ class Parquet:
         ):
             yield file
 
-    def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:
-        """See `Table`."""
+    def batches(self, places: Sequence[int], progress: Progress, rows: int | None = None) -> Iterator["pa.RecordBatch"]:
+        """See `Table`; `rows` at a time, by default as many as numbers of a few megabytes."""
         names = [self.names[place] for place in places]
         with self._opened(len(names)) as file:
-            batches = file.iter_batches(max(1, CHUNK_BYTES // (8 * len(names))), columns=names)
+            batches = file.iter_batches(rows or max(1, CHUNK_BYTES // (8 * len(names))), columns=names)
             for batch in counted(batches, self.count or 0, f"reading {os.path.basename(self.path)}", progress):
                 yield batch.select(names)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from narrows._util.errors import NarrowsError
 from narrows._util.progress import Progress, silent
 from narrows.data.readers.shards import expanded, is_pattern, natural, shard_kind, shards_of
+from narrows.data.readers.shared import listed
 from narrows.data.streams.transfer import File, FileSystem, Http, Source, Temporary, shown, stat, tag_of
 
 THREADS = 16
@@ -26,6 +27,34 @@ THREADS = 16
 def is_address(text: str) -> bool:
     """Return whether a text is the address of something on another machine, such as s3://bucket/part-*.npy."""
     return re.match(r"[a-z][a-z0-9+.-]*://", text, re.IGNORECASE) is not None
+
+
+def hub_address(source: str) -> tuple[str, list[str] | None]:
+    """Return the address of a set of the Hugging Face hub, NAME[@CONFIG][::COLUMN], and the column if one is named.
+
+    The hub keeps a copy of every set as Parquet files, one folder for each configuration; its split "train" is taken.
+    """
+    whole, _, column = source.partition("::")
+    name, _, config = whole.partition("@")
+    if os.path.isdir(os.path.expanduser(whole)):
+        raise NarrowsError(f"hf:{source} is a folder on this machine; give its files, such as {whole}/*.parquet")
+    root = f"hf://datasets/{name}@refs/convert/parquet"
+    if not config:
+        hub = FileSystem(root)
+        try:
+            folders = [one["name"] for one in hub.fs.ls(root, detail=True) if one["type"] == "directory"]
+        except Exception as error:
+            failure = hub.failed(f"hf:{name}", error)
+            if isinstance(failure, Temporary):
+                raise NarrowsError(f"hf:{name} cannot be listed ({failure}); check the network and the name") from None
+            raise failure from None
+        configs = [folder.rpartition("/")[2] for folder in folders]
+        if len(configs) != 1:
+            raise NarrowsError(
+                f"hf:{name} has several configurations; choose one with hf:{name}@CONFIG: {listed(configs)}"
+            )
+        config = configs[0]
+    return f"{root}/{config}/train/*.parquet", [column] if column else None
 
 
 def find_files(text: str, progress: Progress = silent) -> list[File]:

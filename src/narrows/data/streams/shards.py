@@ -5,22 +5,17 @@ shard that holds more or less than it declares is refused. Values are checked as
 """
 
 import io
-import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from threading import Event
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import numpy as np
 
 from narrows._util.errors import NarrowsError, setting
-from narrows._util.progress import silent
 from narrows.data.arrays import channels_last, check_dtype, check_floats
-from narrows.data.cache import write_array
 from narrows.data.dataset import Values
 from narrows.data.readers.archives import read_header
-from narrows.data.readers.parquet import Parquet
-from narrows.data.readers.shared import check_expansion, readable
+from narrows.data.readers.shared import readable
 from narrows.data.streams.transfer import File, check_unchanged, pieces, read_range, shown
 
 if TYPE_CHECKING:
@@ -88,8 +83,8 @@ class Shard(Protocol):
         ...
 
 
-def open_shard(file: File, columns: Sequence[str] | None) -> Shard:
-    """Read the header of a shard."""
+def open_shard(file: File, columns: Sequence[str] | None, size: tuple[int, int] | None = None) -> Shard:
+    """Read the header of a shard; `columns` are for tables, and `size` (height, width) is for columns of images."""
     if file.path.lower().endswith(".npy"):
         if columns is not None:
             raise NarrowsError(
@@ -97,7 +92,9 @@ def open_shard(file: File, columns: Sequence[str] | None) -> Shard:
             )
         return NpyShard(file)
     if file.path.lower().endswith((".parquet", ".pq")):
-        return ParquetShard(file, columns)
+        from narrows.data.streams.parquet_shards import open_parquet
+
+        return open_parquet(file, columns, size)
     raise NarrowsError(f"{shown(file.address)}: streamed shards are .npy or .parquet files; convert it to one of these")
 
 
@@ -166,117 +163,6 @@ def _runs(index: np.ndarray, gap: int, most: int) -> Iterator[slice]:
 
 def _empty(shard: Shard) -> np.ndarray:
     return np.empty((0, *shard.row), shard.dtype)
-
-
-class ParquetShard:
-    """A Parquet file of columns of numbers; only the columns that are used are read, converted to one array."""
-
-    by_range = False
-
-    def __init__(self, file: File, columns: Sequence[str] | None) -> None:
-        from narrows.data.readers.tables import check_tables, fits_float32, numeric
-
-        check_tables()
-        self.file = file
-        self.table = RemoteParquet(file)
-        self.places = numeric(self.table, columns)
-        self.columns = tuple(self.table.names[place] for place in self.places)
-        if len(self.columns) > MOST_COLUMNS:
-            raise NarrowsError(f"{shown(file.address)} has {len(self.columns):,} columns; choose some of them")
-        kinds = [self.table.types[place] for place in self.places]
-        self.dtype = np.dtype(np.float32 if all(map(fits_float32, kinds)) else np.float64)
-        self.count, self.row = self.table.count or 0, (len(self.columns),)
-        check_expansion(shown(file.address), file.size, self.cached)
-
-    @property
-    def layout(self) -> tuple[object, ...]:
-        """See `Shard`."""
-        return ("the columns", *(f"{name}," for name in self.columns), "as", self.dtype)
-
-    @property
-    def cached(self) -> int:
-        """See `Shard`."""
-        return self.count * math.prod(self.row) * self.dtype.itemsize
-
-    def _chunks(self) -> Iterator[np.ndarray]:
-        from narrows.data.readers.tables import read_rows
-
-        return read_rows(self.table, self.places, self.dtype, silent)
-
-    def fetch(self, out: BinaryIO, ended: Event) -> None:
-        """See `Shard`."""
-        check_unchanged(self.file)
-        write_array(out, self.row, self.dtype, self._chunks())
-        check_unchanged(self.file)
-
-    def mapped(self, file: BinaryIO) -> np.ndarray:
-        """See `Shard`."""
-        file.seek(0)
-        header = read_header(file, shown(self.file.address))
-        return np.memmap(file, self.dtype, "r", header.start, (self.count, *self.row))
-
-    def rows(self, index: np.ndarray) -> np.ndarray:
-        """See `Shard`; the whole file is read, because its rows are compressed together."""
-        found, seen = [_empty(self)], 0
-        for chunk in self._chunks():
-            here = index[(index >= seen) & (index < seen + len(chunk))] - seen
-            found.append(chunk[here])
-            seen += len(chunk)
-        return np.concatenate(found)
-
-
-class RemoteParquet(Parquet):
-    """A Parquet file that is read by ranges, as a `Table`."""
-
-    def __init__(self, file: File) -> None:
-        self.file = file
-        super().__init__(shown(file.address))  # type: ignore[arg-type]
-
-    @cached_property
-    def size(self) -> int:
-        """Bytes of the file."""
-        return self.file.size
-
-    def _source(self) -> Any:
-        import pyarrow as pa
-
-        return pa.PythonFile(RangeFile(self.file), mode="r")
-
-
-class RangeFile(io.RawIOBase):
-    """A remote file as a Python file: every read asks for a range."""
-
-    def __init__(self, file: File) -> None:
-        super().__init__()
-        self.file, self.at = file, 0
-
-    def readable(self) -> bool:
-        """Return that it can be read."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return that it has positions."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self.at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move the position."""
-        self.at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self.at, io.SEEK_END: self.file.size}[whence]
-        return self.at
-
-    def size(self) -> int:
-        """Return the size, which pyarrow asks for."""
-        return self.file.size
-
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes."""
-        stop = self.file.size if size < 0 else min(self.at + size, self.file.size)
-        content = read_range(self.file, self.at, stop) if stop > self.at else b""
-        self.at += len(content)
-        return content
 
 
 def check_values(rows: np.ndarray, values: Values, scale: float, name: str) -> None:

@@ -46,6 +46,7 @@ def load_stream(
     text: str,
     values: Values = "unit",
     columns: Sequence[str] | None = None,
+    size: tuple[int, int] | None = None,
     split_by: SplitBy = "row",
     cache_bytes: int = 8 * 10**9,
     progress: Progress = silent,
@@ -55,7 +56,8 @@ def load_stream(
     Arguments:
         text: The address with a pattern or range, see addresses.py.
         values: As for `load`.
-        columns: Parquet files: the columns to take; by default all.
+        columns: Parquet files: the columns to take; by default all, or the only column of images.
+        size: Columns of images: scale and crop each to (height, width).
         split_by: Whether rows or whole shards are held out.
         cache_bytes: What the shards on the local disk may take.
         progress: Called while headers and held-out rows are read.
@@ -64,7 +66,7 @@ def load_stream(
         NarrowsError: The shards cannot be found or read, or do not belong together.
     """
     files = find_files(text, progress)
-    shards = _opened(files, columns, progress)
+    shards = _opened(files, columns, size, progress)
     stream = Stream(text, shards, values, split_by, cache_bytes, progress)
     return Data(
         name=stream.name,
@@ -76,10 +78,12 @@ def load_stream(
     )
 
 
-def _opened(files: Sequence[File], columns: Sequence[str] | None, progress: Progress) -> list[Shard]:
+def _opened(
+    files: Sequence[File], columns: Sequence[str] | None, size: tuple[int, int] | None, progress: Progress
+) -> list[Shard]:
     with ThreadPoolExecutor(THREADS) as pool:
         shards: list[Shard] = []
-        for shard in _ahead(pool, lambda file: open_shard(file, columns), files):
+        for shard in _ahead(pool, lambda file: open_shard(file, columns, size), files):
             shards.append(shard)
             first = shards[0]
             check_alike(shown(first.file.address), first.layout, shown(shard.file.address), shard.layout)
@@ -116,7 +120,7 @@ class Stream:
         self.digest = hashlib.sha256(repr((facts, shards[0].layout)).encode()).hexdigest()
         """Of the names, sizes and counts of all shards, and of what they have in common."""
         self.scale = self._scale()
-        versions = hashlib.sha256(repr([(shard.file.address, shard.file.tag) for shard in shards]).encode()).hexdigest()
+        versions = hashlib.sha256(repr([(s.file.address, s.file.tag, s.layout) for s in shards]).encode()).hexdigest()
         self.version = f"{self.digest[:16]}{versions[:8]}"
         """Changes when a shard is replaced by another of the same size."""
         folder = cache_folder() / "streams" / self.version
@@ -168,6 +172,8 @@ class Stream:
         """Return what a value is multiplied by: bytes count as 0 to 1, unless the first rows hold only 0 and 1."""
         if self.shards[0].dtype != np.uint8:
             return 1.0
+        if not self.shards[0].by_range:  # images, decoded
+            return 1 / 255
         some = self.shards[:: -(-len(self.shards) // PROBED)]
         with ThreadPoolExecutor(THREADS) as pool:
             largest = pool.map(lambda shard: shard.rows(np.arange(min(16, shard.count))).max(), some)
@@ -192,7 +198,7 @@ class Stream:
         """Return the rows at these sorted indices from the cache folder, copied there now if they are not."""
         from filelock import FileLock
 
-        facts = (self.version, seed, self.split_by, len(index), self.shards[0].columns)
+        facts = (self.version, seed, self.split_by, len(index), self.shards[0].layout)
         name = f"held-{hashlib.sha256(repr(facts).encode()).hexdigest()[:24]}.npy"
         what = f"the held-out rows of {self.name}"
         needed = min(self.cache_bytes, sum(shard.cached for shard in self.shards))
