@@ -65,7 +65,9 @@ def find_files(text: str, progress: Progress = silent) -> list[File]:
     """
     if not is_address(text):
         local = FileSystem("file://")
-        return _asked(local, [(os.path.abspath(path), str(path)) for path in shards_of(Path(text))], progress)
+        return _asked(
+            local, [(os.path.abspath(path), str(path)) for path in shards_of(Path(os.path.expanduser(text)))], progress
+        )
     if ("?" in text and re.match(r"https?://", text)) or re.search(r"//[^/]*@", text):
         raise NarrowsError(
             f"{shown(text)}: an address with a password or a query (?...) would be stored with the run and shown on "

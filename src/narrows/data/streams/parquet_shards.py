@@ -1,7 +1,7 @@
 """Parquet files as shards: columns of numbers, or one column of images, read by ranges and never downloaded as a whole.
 
 A column of images is what the sets of the Hugging Face hub have: structs of bytes and a path. Only the bytes are
-decoded, by the rules of readers/images.py; a path could name any file of yours. Without a size all images must be alike.
+decoded, by the rules of readers/images.py; a path could name any file of yours. Without a size all must be alike.
 """
 
 import io
