@@ -89,8 +89,15 @@ def test_the_size_of_the_cache_may_not_change(squares, tmp_path, capsys):
     assert "cache_size = '70kB', but it was trained with '60kB'" in capsys.readouterr().err
 
 
-def test_two_processes_of_one_run_share_the_cache(squares, tmp_path):
-    assert main(streamed(squares, tmp_path / "one")) == 0
+def test_two_processes_of_one_run_share_the_cache(tmp_path, monkeypatch):
+    """Vectors: the statistics of BatchNorm would be those of each process."""
+    monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "cache"))
+    rng = np.random.default_rng(0)
+    (tmp_path / "vectors").mkdir()
+    for i, part in enumerate(np.array_split(rng.random((500, 3)) @ rng.random((3, 20)) / 3, 20)):
+        np.save(tmp_path / "vectors" / f"part-{i}.npy", part)
+    sizes = ["--stream", "--cache-size", "20kB", "--tau", "0.2", "--steps", "60", "--out", str(tmp_path / "one")]
+    assert main(["train", str(tmp_path / "vectors"), *sizes, *SMALL]) == 0
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "narrows"]
     again = ["train", "--config", str(tmp_path / "one" / "config.json"), "--out", str(tmp_path / "two")]
     both = subprocess.run([*launch, *again], capture_output=True, text=True, timeout=HANGS)
@@ -98,4 +105,5 @@ def test_two_processes_of_one_run_share_the_cache(squares, tmp_path):
     one, two = RunFolder(tmp_path / "one"), RunFolder(tmp_path / "two")
     for a, b in zip(one.read_rows(), two.read_rows(), strict=True):
         assert a.error == pytest.approx(b.error, rel=1e-3)
+    gc.collect()
     assert not [path for path in (tmp_path / "cache" / "streams").rglob("*") if path.is_file()]

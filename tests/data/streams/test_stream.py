@@ -3,6 +3,7 @@
 import gc
 import io
 import os
+import sys
 import threading
 
 import numpy as np
@@ -167,7 +168,7 @@ def test_a_shard_that_vanishes(web, parts):
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(403, "may not be read (HTTP 403)"), (404, "does not exist (HTTP 404)"), (503, "(HTTP 503; 6 tries)")],
+    [(403, "may not be read (HTTP 403)"), (404, "does not exist (HTTP 404)"), (503, "(HTTP 503; 3 tries)")],
 )
 def test_servers_that_refuse(web, status, words):
     web.pages["part-1.npy"].status = status
@@ -184,6 +185,11 @@ def test_secrets_are_refused_and_not_shown(web):
         text = refused(load, address)
         assert "SECRET" not in text
         assert "would be stored with the run" in text
+
+
+def test_a_package_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    assert refused(load, "gs://b/*.npy") == "reading gs:// needs another package: pip install 'narrows[remote]'"
 
 
 def test_addresses_of_nothing(tmp_path):

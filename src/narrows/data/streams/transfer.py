@@ -22,6 +22,8 @@ from narrows._version import __version__
 
 ATTEMPTS = 6
 """Tries in a row without a new byte, before a transfer is given up."""
+TRIES_TO_LIST = 3
+"""Tries before a set is known: whoever made a slip in an address should hear of it soon."""
 PAUSE = 0.5
 """Seconds before the second try; doubled for each further one."""
 PIECE = 1 << 20
@@ -66,14 +68,14 @@ def shown(address: str) -> str:
     return printable(re.sub(r"//[^/@]*@", "//", address).partition("?")[0])
 
 
-def stat(source: Source, path: str, address: str) -> tuple[int, str]:
+def stat(source: Source, path: str, address: str, tries: int = TRIES_TO_LIST) -> tuple[int, str]:
     """Return the size and the tag of a file."""
-    for attempt in range(ATTEMPTS):
+    for attempt in range(tries):
         try:
             return source.stat(path)
         except Temporary as error:
-            if attempt == ATTEMPTS - 1:
-                raise _given_up(address, error) from None
+            if attempt == tries - 1:
+                raise _given_up(address, error, tries) from None
             time.sleep(PAUSE * 2**attempt)
     raise AssertionError
 
@@ -108,7 +110,7 @@ def pieces(
         except Temporary as error:
             failures = 1 if start > before else failures + 1
             if failures == ATTEMPTS:
-                raise _given_up(file.address, error) from None
+                raise _given_up(file.address, error, ATTEMPTS) from None
             time.sleep(PAUSE * 2 ** (failures - 1))
 
 
@@ -119,7 +121,7 @@ def read_range(file: File, start: int, stop: int) -> bytes:
 
 def check_unchanged(file: File) -> None:
     """Raise if a file is not the one that was listed."""
-    if stat(file.source, file.path, file.address) != (file.size, file.tag):
+    if stat(file.source, file.path, file.address, ATTEMPTS) != (file.size, file.tag):
         raise changed(file)
 
 
@@ -131,9 +133,9 @@ def changed(file: File) -> NarrowsError:
     )
 
 
-def _given_up(address: str, error: Temporary) -> NarrowsError:
+def _given_up(address: str, error: Temporary, tries: int) -> NarrowsError:
     return NarrowsError(
-        f"cannot read {shown(address)} ({error}; {ATTEMPTS} tries); check the network and try again: a run goes on "
+        f"cannot read {shown(address)} ({error}; {tries} tries); check the network and try again: a run goes on "
         "with `narrows resume`"
     )
 
