@@ -196,20 +196,26 @@ def watched(command: list[str], cache: Path) -> dict[str, float]:
     return peaks
 
 
-def killed_and_resumed(command: list[str], out: Path, kills: int, seconds: float) -> int:
-    """Run a command, kill it after a random time, and resume until it ends; return how often it was killed."""
+def batches_done(out: Path) -> int:
+    """Return the batch of the last row of a run's metrics.csv; 0 if there is none."""
+    try:
+        return int((out / "metrics.csv").read_text().splitlines()[-1].partition(",")[0])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def killed_and_resumed(command: list[str], out: Path, kills: int, steps: int) -> int:
+    """Run a command, kill it after a random batch, and resume, several times; return how often it was killed."""
     rng, done = random.Random(0), 0
     resume = [sys.executable, "-m", "narrows", "resume", str(out)]
-    while done < kills:
-        process = subprocess.Popen(resume if done else command, stdout=subprocess.DEVNULL)
-        while not out.exists() and process.poll() is None:
-            time.sleep(0.1)
-        time.sleep(rng.uniform(0.3, 0.9) * seconds / kills)
-        if process.poll() is not None:
-            break
+    for i in range(kills):
+        process = subprocess.Popen(resume if i else command, stdout=subprocess.DEVNULL)
+        last = (i + rng.uniform(0.2, 0.9)) * steps / kills
+        while batches_done(out) < last and process.poll() is None:
+            time.sleep(0.05)
+        done += process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.wait()
-        done += 1
     subprocess.run(resume, check=True, stdout=subprocess.DEVNULL)
     return done
 
@@ -281,7 +287,7 @@ def main() -> None:
             seconds = time.perf_counter() - started
             print(f"a run of {steps} batches in {seconds:.0f} s, peaks in MB: {peaks}", flush=True)
             again = folder / "again"
-            kills = killed_and_resumed(train(again, address, steps, cache), again, 3, seconds)
+            kills = killed_and_resumed(train(again, address, steps, cache), again, 3, steps)
             results["kills"], results["equal"] = kills, same(folder / "run", again)
             cuts, answers = json.loads(urlopen(f"{url}/cuts").read())
             results["cuts"], results["answers"] = cuts, answers
