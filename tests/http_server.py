@@ -26,6 +26,8 @@ class Page:
     cuts: int = 0  # how many answers are still to be cut; -1: all
     piece: int = 1 << 16  # bytes sent at a time
     hold: threading.Event | None = None  # after the first piece, wait until this is set
+    tag: str = ""  # the ETag
+    more: int = 0  # bytes that are sent beyond a range that was asked for
     redirect: str = ""  # send the client here instead
 
 
@@ -48,18 +50,21 @@ class _Handler(BaseHTTPRequestHandler):
             self._serve(page, asked, cut)
 
     def _serve(self, page, asked, cut):
-        found = re.fullmatch(r"bytes=(\d+)-", asked or "") if page.ranges else None
+        found = re.fullmatch(r"bytes=(\d+)-(\d*)", asked or "") if page.ranges else None
         total, start = len(page.content), int(found[1]) + page.shift if found else 0
+        stop = min(total, int(found[2]) + 1 + page.more) if found and found[2] else total
         if found and start >= total:
             self._head(416, {"Content-Range": f"bytes */{total}", "Content-Length": "0"})
             return
-        fields = {"Content-Length": str(total - start)} if page.length else {}
+        fields = {"Content-Length": str(stop - start)} if page.length else {}
+        if page.tag:
+            fields["ETag"] = f'"{page.tag}"'
         if found:
-            fields["Content-Range"] = f"bytes {start}-{total - 1}/{total}"
+            fields["Content-Range"] = f"bytes {start}-{stop - 1}/{total}"
         if page.encoding:
             fields["Content-Encoding"] = page.encoding
         self._head(206 if found else 200, fields)
-        end = min(total, start + page.cut_after) if cut else total
+        end = min(stop, start + page.cut_after) if cut else stop
         for first in range(start, end, page.piece):
             self.wfile.write(page.content[first : min(end, first + page.piece)])
             if page.hold:

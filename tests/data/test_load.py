@@ -201,20 +201,24 @@ def test_paths_become_absolute_and_names_stay(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_only_the_options_of_a_kind_are_left(kind):
-    every = ReadOptions("drawn", 64, True, ("a",), "any")
-    assert every.given() == ["source", "image_size", "skip_broken", "columns"]
+    every = ReadOptions("drawn", 64, True, ("a",), "any", True, "shard", "2GB")
+    streamed = ["stream", "split_by", "cache_size"]
+    assert every.given() == ["source", "image_size", "skip_broken", "columns", *streamed]
     left = every.only_for(kind)
     assert left.values == "any"
     assert left.given() == {
         "set": ["source"],
-        "hub": ["image_size"],
+        "hub": ["image_size", *streamed],
         "folder": ["image_size", "skip_broken"],
-        "table": ["columns"],
+        "npy": streamed,
+        "table": ["columns", *streamed],
+        "remote": ["image_size", "columns", *streamed],
     }.get(kind, [])
 
 
 def test_a_run_reads_its_data_with_the_options_of_load():
     settings = {"source": "drawn", "image_size": "48x64", "skip_broken": True, "columns": "a,b", "values": "any"}
+    settings |= {"stream": True, "split_by": "shard", "cache_size": "2GB"}
     assert TrainConfig(**settings).reading() == ReadOptions(**settings)
     assert {field.name for field in fields(ReadOptions)} == set(settings)
 

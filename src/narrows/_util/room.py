@@ -7,6 +7,7 @@ so that a strange file ends in one line and neither fills the disk nor has proce
 import contextlib
 import errno
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,15 @@ def amount(nbytes: float) -> str:
             number = f"{nbytes / size:,.1f}"
             return f"{number.removesuffix('.0')} {unit}"
     return f"{int(nbytes):,} bytes"
+
+
+def bytes_in(text: str | int) -> int | None:
+    """Return the number of bytes that a text such as "2GB", "500 MB" or "1432" names; None if it names none."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?B|bytes)?\s*", str(text), re.IGNORECASE)
+    if found is None:
+        return None
+    units = {"": 1, "BYTES": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+    return int(float(found[1]) * units[(found[2] or "").upper()])
 
 
 def free_disk(folder: Path) -> int:

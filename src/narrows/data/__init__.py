@@ -12,6 +12,7 @@ In reading order:
 3. splits.py: `split` divides the indices into train, validation and test by a stated, seeded rule.
 4. units.py: the shift and the unit in which columns and arrays are trained.
 5. batches.py: `Batches` is the endless stream of training indices; its state is two integers.
+6. streams/: sets of shards that are larger than the disk, or lie on another machine. rows.py: many arrays as one.
 
 Below these, cache.py keeps arrays on disk that are expensive to make, statistics.py has the one streaming mean and
 variance, and synthetic.py makes data with a known number of dimensions.

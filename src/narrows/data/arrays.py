@@ -22,7 +22,7 @@ from narrows._util.errors import NarrowsError, OptionError, setting
 from narrows._util.progress import Progress, silent, steps
 from narrows._util.text import printable
 from narrows.data.dataset import Data, Values
-from narrows.data.examples import ArrayExamples, release
+from narrows.data.examples import ArrayExamples, Rows, release
 
 _CHUNK_BYTES = 1 << 24
 _QUICK = 1 << 30  # bytes that are checked without showing progress
@@ -54,15 +54,16 @@ def from_array(
         raise NarrowsError(f"{name}: {setting('values')} must be unit or any; it is {values!r}")
     array = _as_numpy(array, name)
     check_dtype(array.dtype, name)
-    stored = channels_last(array, name)
-    if array.dtype.kind == "f":
-        check_floats(array, values, name, progress)
-        scale = 1.0
-    else:
-        values = "unit"
-        only_zeros_and_ones = array.dtype.kind == "b" or all(chunk.max() <= 1 for _, chunk in _chunks(array, progress))
-        scale = 1.0 if only_zeros_and_ones else 1 / 255
-    return Data(name, ArrayExamples(stored, scale), values)
+    return from_rows(channels_last(array, name), values, name, progress)
+
+
+def from_rows(stored: Rows, values: Values, name: str, progress: Progress = silent) -> Data:
+    """Check the values of rows, (N, D) or (N, H, W, C), and wrap them as `from_array` does."""
+    if stored.dtype.kind == "f":
+        check_floats(stored, values, name, progress)
+        return Data(name, ArrayExamples(stored), values)
+    only_zeros_and_ones = stored.dtype.kind == "b" or all(chunk.max() <= 1 for _, chunk in _chunks(stored, progress))
+    return Data(name, ArrayExamples(stored, 1.0 if only_zeros_and_ones else 1 / 255), "unit")
 
 
 def dtype_error(name: str, dtype: str) -> NarrowsError:
@@ -139,7 +140,7 @@ def channels_last(array: np.ndarray, name: str) -> np.ndarray:
     )
 
 
-def check_floats(array: np.ndarray, values: Values, name: str, progress: Progress = silent) -> None:
+def check_floats(array: Rows, values: Values, name: str, progress: Progress = silent) -> None:
     """Raise if a value is not finite, lies outside [0, 1] for "unit", or is too large for single precision."""
     low, high = np.inf, -np.inf
     broken, first = 0, 0
@@ -153,7 +154,7 @@ def check_floats(array: np.ndarray, values: Values, name: str, progress: Progres
         broken += finite.size - int(np.count_nonzero(finite))
     if broken:
         raise NarrowsError(
-            f"{name}: {broken} of {array.size} values are NaN or infinite, first in example {first}; "
+            f"{name}: {broken} of {math.prod(array.shape)} values are NaN or infinite, first in example {first}; "
             "fill them in or leave those examples out"
         )
     if values == "unit" and not 0 <= low <= high <= 1:
@@ -169,7 +170,7 @@ def check_floats(array: np.ndarray, values: Values, name: str, progress: Progres
         )
 
 
-def _chunks(array: np.ndarray, progress: Progress) -> Iterator[tuple[int, np.ndarray]]:
+def _chunks(array: Rows, progress: Progress) -> Iterator[tuple[int, np.ndarray]]:
     """Yield (first row, rows) in pieces of about _CHUNK_BYTES."""
     rows = max(1, _CHUNK_BYTES * len(array) // array.nbytes)
     show = progress if array.nbytes > _QUICK else silent

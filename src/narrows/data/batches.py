@@ -3,7 +3,8 @@
 Epoch e of a stream with seed s visits the examples in a permutation drawn from (s, e) alone, through numpy's
 SeedSequence. Nothing is carried from one epoch to the next, so the position of a stream is two integers, the epoch and
 the number of batches taken from it, and a resumed run continues with exactly the batches it would have had. The last,
-incomplete batch of an epoch is dropped, so every step averages over the same number of examples.
+incomplete batch of an epoch is dropped, so every step averages over the same number of examples. A streamed set has an
+order of its own, in which its shards can be fetched (streams/windows.py); it is a function of (s, e) alone as well.
 """
 
 from collections.abc import Mapping
@@ -11,33 +12,33 @@ from collections.abc import Mapping
 import numpy as np
 
 from narrows._util.errors import NarrowsError, setting
-from narrows.data.splits import shuffled
+from narrows.data.splits import ShuffledRows, TrainingRows
 
 
 class Batches:
     """Batches of indices, epoch after epoch, each epoch in a new order.
 
     Arguments:
-        index: The training examples, int64.
+        rows: The training examples: their indices, int64, or a stream's `TrainingRows`.
         size: Examples per batch.
         seed: Of the order.
 
     Raises:
-        NarrowsError: `index` does not fill one batch.
+        NarrowsError: `rows` do not fill one batch.
     """
 
-    def __init__(self, index: np.ndarray, size: int, seed: int) -> None:
+    def __init__(self, rows: np.ndarray | TrainingRows, size: int, seed: int) -> None:
         if size < 1:
             raise NarrowsError(f"{setting('batch')} must be at least 1; it is {size}")
-        if len(index) < size:
+        if len(rows) < size:
             raise NarrowsError(
-                f"{len(index)} training examples do not fill one batch of {size}; use a smaller {setting('batch')} or "
+                f"{len(rows)} training examples do not fill one batch of {size}; use a smaller {setting('batch')} or "
                 "more data"
             )
-        self.index = index
+        self.rows = ShuffledRows(rows) if isinstance(rows, np.ndarray) else rows
         self.size = size
         self.seed = seed
-        self.per_epoch = len(index) // size
+        self.per_epoch = len(rows) // size
         self._enter(epoch=0, position=0)
 
     def next(self) -> np.ndarray:
@@ -46,7 +47,7 @@ class Batches:
             self._enter(self.epoch + 1, position=0)
         start = self.position * self.size
         self.position += 1
-        return self.index[self._order[start : start + self.size]]
+        return self._order[start : start + self.size]
 
     def state_dict(self) -> dict[str, int]:
         """Return the position of the stream."""
@@ -65,4 +66,4 @@ class Batches:
     def _enter(self, epoch: int, position: int) -> None:
         self.epoch = epoch
         self.position = position  # batches already taken from this epoch
-        self._order = shuffled(len(self.index), self.seed, epoch)
+        self._order = self.rows.epoch(self.seed, epoch)

@@ -1,7 +1,7 @@
 """`Data`: a set of examples with its name, its test split, its factors and its columns."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from narrows._util.text import printable
 from narrows.data.examples import ArrayExamples, ExactRows, Examples
 from narrows.data.factors import Factors
 
+if TYPE_CHECKING:
+    from narrows.data.splits import Splits
+
 Values = Literal["unit", "any"]
 """unit: every value lies in [0, 1], as pixels do; any: any finite numbers."""
 
@@ -17,6 +20,19 @@ SERVES = Rule(
     "an object that serves examples by index (shape, len, batch), as narrows.from_array makes it",
     lambda value: callable(getattr(value, "batch", None)) and hasattr(value, "shape") and hasattr(value, "__len__"),
 )
+
+
+class StreamOf(Protocol):
+    """What a set that is streamed knows about itself (streams/stream.py)."""
+
+    @property
+    def digest(self) -> str:
+        """Names, sizes and counts of its shards."""
+        ...
+
+    def split(self, seed: int) -> "Splits":
+        """Divide it, and bring what is held out to the local disk."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +55,8 @@ class Data:
     """The factors or labels of the examples, if known."""
     columns: tuple[str, ...] = ()
     """The names of a table's columns; empty for other data."""
+    stream: StreamOf | None = None
+    """How the set is divided and ordered, if it is read while it is used."""
 
     def __post_init__(self) -> None:
         argument("name", self.name, TEXT)

@@ -15,7 +15,7 @@ import mmap
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -39,15 +39,40 @@ class Examples(Protocol):
         ...
 
 
+class Rows(Protocol):
+    """As much of an array as examples need: numpy's arrays, and rows that lie in many files (rows.py)."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, H, W, C) or (N, D)."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of the values."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all values."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any, /) -> Any:
+        """Return the rows at an array of indices, or in a slice, as an array."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class ArrayExamples:
-    """Examples in an array or memory map, stored (N, H, W, C) or (N, D).
+    """Examples in an array, a memory map or other `Rows`, stored (N, H, W, C) or (N, D).
 
     A batch is (rows - shift) * scale in float32; the difference is taken in the array's own precision, so that a
     column near 1.7e9 that varies by 1 keeps its digits. `shift` and `scale` are numbers, or one number per column.
     """
 
-    array: np.ndarray
+    array: Rows
     scale: float | np.ndarray = 1.0
     shift: float | np.ndarray = 0.0
 
@@ -112,9 +137,15 @@ SMALL_MAP = 128 << 20
 """Bytes: mapped arrays up to this size may stay resident."""
 
 
-def release(array: np.ndarray) -> None:
+def release(array: Rows) -> None:
     """Unmap the resident pages of a large mapped array; do nothing to other arrays, or on systems other than Linux."""
-    if array.nbytes <= SMALL_MAP or sys.platform != "linux":
+    if array.nbytes > SMALL_MAP and isinstance(array, np.ndarray):
+        unmap(array)
+
+
+def unmap(array: np.ndarray) -> None:
+    """Unmap the resident pages of a mapped array of any size."""
+    if sys.platform != "linux":
         return
     base: object = array
     while isinstance(base, np.ndarray):

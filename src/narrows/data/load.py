@@ -6,7 +6,9 @@ my.npy                          an array, mapped from disk and not read (readers
 my.npz, my.npz::key             an array of an archive (readers/archives.py)
 my.csv, .tsv, .parquet          a table of numbers (readers/tables.py)
 my.h5, my.h5::group/key         a dataset of an HDF5 file (readers/hdf5.py)
-a folder                        all PNG, JPEG and WebP images in it (readers/images.py)
+parts/*.npy, parts/*.parquet    several files as one set (readers/shards.py)
+a folder                        all PNG, JPEG and WebP images in it (readers/images.py), or its shards
+s3://..., gs://..., https://... shards that lie elsewhere (streams/)
 hf:NAME, hf:NAME@CONFIG::COLUMN a set of the Hugging Face hub (readers/hub.py)
 ==============================  ==========================================================================
 
@@ -25,15 +27,18 @@ from narrows._util.checks import FLAG, FUNCTION, TEXT, argument, one_of, path_ar
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.files import check_regular
 from narrows._util.progress import Progress, silent
+from narrows._util.room import bytes_in
 from narrows._util.text import printable
 from narrows.data.dataset import Data, Values
 from narrows.data.named.catalogue import SETS, Source, open_set
-from narrows.data.options import APPLIES_TO, Kind, ReadOptions
+from narrows.data.options import APPLIES_TO, Kind, ReadOptions, SplitBy
 from narrows.data.readers.archives import load_npy, load_npz
 from narrows.data.readers.hdf5 import load_hdf5
 from narrows.data.readers.hub import load_hub
 from narrows.data.readers.images import LARGEST, SMALLEST, load_images
+from narrows.data.readers.shards import in_folder, is_pattern, load_npy_shards, matching, shard_kind
 from narrows.data.readers.tables import load_table
+from narrows.data.streams.addresses import hub_address, is_address
 
 ENDINGS: dict[str, Kind] = {
     ".npy": "npy",
@@ -56,17 +61,23 @@ def load(
     image_size: str | int | tuple[int, int] | None = None,
     skip_broken: bool = False,
     columns: str | Sequence[str] | None = None,
+    stream: bool = False,
+    split_by: SplitBy = "row",
+    cache_size: str | int = "8GB",
     progress: Progress = silent,
 ) -> Data:
     """Read the data that a name, a path or an address stands for, see the table above.
 
     Arguments:
-        data: A named set, a file, a folder of images, or hf:NAME.
+        data: A named set, a file, shards, a folder of images, an address, or hf:NAME.
         values: "unit" if all values lie in [0, 1] (bytes always do), "any" for any finite numbers.
         source: dsprites and shapes3d: "official" for the published file, "drawn" for the drawn set.
         image_size: Folders of images and hf: sets: scale and crop each to 64, "48x64" or (48, 64), height x width.
         skip_broken: Folders of images: leave out files that cannot be read.
         columns: Tables: the columns to take, a list or "a,b,c"; by default all.
+        stream: Shards on a disk: read them through a local cache, as those at an address always are.
+        split_by: Streamed shards: hold out rows, or whole "shard"s, by a hash.
+        cache_size: Streamed shards: what they may take on the local disk at a time, "2GB", "500MB" or bytes.
         progress: Called with (what, done, total) while data are downloaded, read or converted.
 
     Returns:
@@ -82,7 +93,10 @@ def load(
     argument("progress", progress, FUNCTION)
     if columns is not None and not isinstance(columns, str):
         columns = tuple(several("columns", columns, TEXT, "names of columns, a list or 'a,b,c'"))
-    return read(data, ReadOptions(source, image_size, skip_broken, columns, values), progress)
+    argument("stream", stream, FLAG)
+    argument("split_by", split_by, one_of(("row", "shard")))
+    options = ReadOptions(source, image_size, skip_broken, columns, values, stream, split_by, cache_size)
+    return read(data, options, progress)
 
 
 def read(data: str | os.PathLike[str], options: ReadOptions, progress: Progress = silent) -> Data:
@@ -94,6 +108,18 @@ def read(data: str | os.PathLike[str], options: ReadOptions, progress: Progress 
         if kind not in kinds:
             raise NarrowsError(f"{setting(name)} is for {description}, and {text} is none of them; leave it out")
     size, values = _size(options.image_size), options.values
+    if kind == "remote" or options.stream:
+        from narrows.data.streams.stream import load_stream  # not above: only streams need fsspec
+
+        room, columns = _bytes(options.cache_size), _names(options.columns)
+        if kind == "hub":
+            text, columns = hub_address(text.removeprefix(HUB))
+        return load_stream(text, values, columns, size, options.split_by, room, progress)
+    for name in ("split_by", "cache_size"):
+        if name in options.given():
+            raise NarrowsError(
+                f"{setting(name)} is for shards that are streamed; leave it out, or use {setting('stream')}"
+            )
     if kind == "set":
         return open_set(SETS[text], options.source, progress)
     if kind == "hub":
@@ -109,28 +135,35 @@ def read(data: str | os.PathLike[str], options: ReadOptions, progress: Progress 
         raise NarrowsError(f"{text}: {path} holds one array without a name; leave out ::{key}")
     if kind == "table":
         return load_table(path, _names(options.columns), progress)
-    return load_npy(path, values, progress)
+    if path.is_file():
+        return load_npy(path, values, progress)
+    return load_npy_shards(path, values, progress)
 
 
 def absolute(data: str) -> str:
     """Return `data` with the path of a file or folder made absolute, so that a run can be resumed from anywhere."""
-    if data in SETS:
+    if data in SETS or is_address(data):
         return data
     if data.startswith(HUB):
         folder, separator, column = data.removeprefix(HUB).partition("::")
         whole = os.path.expanduser(folder)
         return f"{HUB}{os.path.abspath(whole)}{separator}{column}" if os.path.isdir(whole) else data
     path, key = _path_and_key(data)
-    return f"{path.absolute()}{'::' if key else ''}{key}" if os.path.exists(path) else data
+    exists = os.path.exists(path) or (is_pattern(data) and bool(matching(data)))
+    return f"{path.absolute()}{'::' if key else ''}{key}" if exists else data
 
 
 def kind_of(text: str) -> Kind:
     """Return which kind of data a name, a path or an address stands for; raise if it is none."""
     if text in SETS:
         return "set"
+    if is_address(text):
+        return "remote"
     if text.startswith(HUB):
         return "hub"
     path, key = _path_and_key(text)
+    if is_pattern(text) and not os.path.exists(path):
+        return shard_kind([shard.name for shard in matching(text)]) or "folder"
     if os.path.islink(path) and not os.path.exists(path):
         raise NarrowsError(f"{text} is a broken symlink; fix or remove it")
     try:
@@ -152,7 +185,7 @@ def kind_of(text: str) -> Kind:
     if path.is_dir():
         if key:
             raise NarrowsError(f"{text}: {path} is a folder; leave out ::{key}")
-        return "folder"
+        return shard_kind([shard.name for shard in in_folder(path)]) or "folder"
     for ending, kind in ENDINGS.items():
         if path.name.lower().endswith(ending):
             return kind
@@ -184,6 +217,13 @@ def _size(image_size: str | int | tuple[int, int] | None) -> tuple[int, int] | N
             f"{printable(f'{size[0]} x {size[1]}', 40)}"
         )
     return size
+
+
+def _bytes(cache_size: str | int) -> int:
+    nbytes = bytes_in(cache_size)
+    if not nbytes:
+        raise NarrowsError(f"{setting('cache_size')} must be a size such as 2GB or 500MB; it is {cache_size!r}")
+    return nbytes
 
 
 def _names(columns: str | Sequence[str] | None) -> list[str] | None:

@@ -11,12 +11,17 @@ from typing import Literal
 from narrows.data.dataset import Values
 from narrows.data.named.catalogue import Source
 
-Kind = Literal["set", "hub", "folder", "npy", "npz", "table", "hdf5"]
+SplitBy = Literal["row", "shard"]
+
+Kind = Literal["set", "hub", "folder", "npy", "npz", "table", "hdf5", "remote"]
 APPLIES_TO: dict[str, tuple[tuple[Kind, ...], str]] = {
     "source": (("set",), "sets that can be drawn (dsprites, shapes3d)"),
-    "image_size": (("folder", "hub"), "folders of images and hf: sets"),
+    "image_size": (("folder", "hub", "remote"), "folders of images and hf: sets"),
     "skip_broken": (("folder",), "folders of images"),
-    "columns": (("table",), "tables (.csv, .tsv, .parquet)"),
+    "columns": (("table", "remote"), "tables (.csv, .tsv, .parquet)"),
+    "stream": (("npy", "table", "remote", "hub"), "shards (.npy, .parquet) and hf: sets"),
+    "split_by": (("npy", "table", "remote", "hub"), "shards that are streamed"),
+    "cache_size": (("npy", "table", "remote", "hub"), "shards that are streamed"),
 }
 """The kinds of data that an option is for, and how they are described."""
 
@@ -35,6 +40,12 @@ class ReadOptions:
     """Tables: the columns to take, a list or "a,b,c"; None for all."""
     values: Values = "unit"
     """unit: floats must lie in [0, 1]; any: any finite numbers."""
+    stream: bool = False
+    """Shards on a disk: read them through the cache, as those on other machines always are."""
+    split_by: SplitBy = "row"
+    """Streamed shards: hold out rows, or whole shards, by a hash."""
+    cache_size: str | int = "8GB"
+    """Streamed shards: what they may take on the local disk at a time, "2GB", "500MB" or bytes."""
 
     def given(self) -> list[str]:
         """Return the names of the options that apply to some kinds of data only and are not at their defaults."""
@@ -42,5 +53,7 @@ class ReadOptions:
 
     def only_for(self, kind: Kind) -> "ReadOptions":
         """Return these options with those that do not apply to `kind` at their defaults."""
-        defaults = {name: getattr(ReadOptions, name) for name, (kinds, _) in APPLIES_TO.items() if kind not in kinds}
-        return replace(self, **defaults)
+        out = [name for name, (kinds, _) in APPLIES_TO.items() if kind not in kinds]
+        if kind != "remote" and not self.stream:
+            out += ["split_by", "cache_size"]
+        return replace(self, **{name: getattr(ReadOptions, name) for name in out})

@@ -3,10 +3,12 @@
 All indices are shuffled with PCG64(seed). The first tenth, at most 5,000, is validation; the next tenth, at most
 10,000, is test; the rest is train. A set with an official test split keeps it, and validation is a tenth (at most
 5,000) of the others. Validation and test have at least two examples each, so that errors have a spread. Every split
-is sorted, so that reading a split in order reads the file in order.
+is sorted, so that reading a split in order reads the file in order. Sets that are streamed have a rule of their own
+(streams/split.py).
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -14,22 +16,74 @@ from narrows._util.errors import NarrowsError, setting
 from narrows._util.room import amount, free_memory
 from narrows.data.dataset import Data
 
-_MOST_VALIDATION = 5_000
-_MOST_TEST = 10_000
+MOST_VALIDATION = 5_000
+MOST_TEST = 10_000
 _BYTES = 32
 """Memory per example for the shuffled order, its sorted parts and what lies between."""
 
 
+class TrainingRows(Protocol):
+    """The examples that train a model, in a new order every epoch."""
+
+    def __len__(self) -> int: ...
+
+    def epoch(self, seed: int, epoch: int) -> "Epoch":
+        """Return the order of one epoch, a function of the two numbers alone."""
+        ...
+
+
+class Epoch(Protocol):
+    """All training examples in one order."""
+
+    def __getitem__(self, part: slice, /) -> np.ndarray:
+        """Return the indices at some places of the order."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ShuffledRows:
+    """Training examples that can all be read at any time, in a permutation drawn from (seed, epoch)."""
+
+    index: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def epoch(self, seed: int, epoch: int) -> "ShuffledEpoch":
+        """See `TrainingRows`."""
+        return ShuffledEpoch(self.index, shuffled(len(self.index), seed, epoch))
+
+
+@dataclass(frozen=True, eq=False)
+class ShuffledEpoch:
+    """One permutation of some examples."""
+
+    index: np.ndarray
+    order: np.ndarray
+
+    def __getitem__(self, part: slice) -> np.ndarray:
+        return self.index[self.order[part]]
+
+
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Three disjoint, sorted int64 arrays of indices, which together cover the set."""
+    """Three disjoint, sorted int64 arrays of indices, which together cover the set, unless it is streamed."""
 
     train: np.ndarray
-    """Examples that train the model."""
+    """Examples that train the model; of a streamed set the sample of them that is at hand."""
     validation: np.ndarray
     """Examples that choose the model."""
     test: np.ndarray
     """Examples that the certificate is measured on, once."""
+    rows: TrainingRows | None = None
+    """All training examples of a streamed set, in an order in which they can be read."""
+    rule: str = ""
+    """How the set was divided, if not by the rule above."""
+
+    @property
+    def training(self) -> TrainingRows:
+        """All training examples, for `Batches`."""
+        return ShuffledRows(self.train) if self.rows is None else self.rows
 
 
 def split(data: Data, seed: int = 0) -> Splits:
@@ -45,6 +99,8 @@ def split(data: Data, seed: int = 0) -> Splits:
     Raises:
         NarrowsError: The set has fewer than 5 examples, or fewer than 3 outside its test split.
     """
+    if data.stream is not None:
+        return data.stream.split(seed)
     count = len(data.examples)
     if count < 5:
         raise NarrowsError(f"{data.name}: {count} examples are too few for train, validation and test; use 5 or more")
@@ -55,8 +111,8 @@ def split(data: Data, seed: int = 0) -> Splits:
         )
     order = shuffled(count, seed)
     if data.test is None:
-        held = _tenth(count, _MOST_VALIDATION)
-        validation, test, train = np.split(order, [held, held + _tenth(count, _MOST_TEST)])
+        held = _tenth(count, MOST_VALIDATION)
+        validation, test, train = np.split(order, [held, held + _tenth(count, MOST_TEST)])
     else:
         test = np.unique(data.test).astype(np.int64)
         others = order[~np.isin(order, test)]
@@ -65,7 +121,7 @@ def split(data: Data, seed: int = 0) -> Splits:
                 f"{data.name}: {len(others)} of {count} examples are outside its test split; "
                 "train and validation need 3 or more"
             )
-        validation, train = np.split(others, [_tenth(len(others), _MOST_VALIDATION)])
+        validation, train = np.split(others, [_tenth(len(others), MOST_VALIDATION)])
     return Splits(np.sort(train), np.sort(validation), np.sort(test))
 
 

@@ -23,7 +23,7 @@ from narrows._util.errors import NarrowsError, setting
 from narrows._util.progress import steps
 from narrows.data.arrays import check_floats
 from narrows.data.dataset import Data
-from narrows.data.examples import ArrayExamples, release
+from narrows.data.examples import ArrayExamples, Rows, release
 from narrows.data.statistics import Moments
 
 ColumnScaling = Literal["none", "standard", "minmax"]
@@ -60,7 +60,7 @@ class AffineUnits:
         return torch.tensor(self.shift), torch.tensor(self.unit)
 
 
-def column_units(array: np.ndarray, index: np.ndarray, scaling: ColumnScaling) -> AffineUnits:
+def column_units(array: Rows, index: np.ndarray, scaling: ColumnScaling) -> AffineUnits:
     """Measure the columns of `array`, (N, D), on the rows of `index`; a constant column gets a unit of 1."""
     columns = Moments()
     for part in steps(len(index), _ROWS):
@@ -86,7 +86,9 @@ def scale_columns(data: Data, index: np.ndarray, scaling: ColumnScaling) -> tupl
     """
     examples = data.examples
     if scaling == "none":
-        if data.columns and isinstance(examples, ArrayExamples):
+        if (
+            data.columns and isinstance(examples, ArrayExamples) and data.stream is None
+        ):  # whose values are checked later
             check_floats(examples.array, "any", data.name)
         return data, None
     if data.is_image or not isinstance(examples, ArrayExamples):

@@ -103,7 +103,7 @@ def evaluate(
         components = max(1, min(sampling.COMPONENTS, codes // 2))
     elif first.model.n or (second and second.model.n):  # without dimensions all codes are the same
         sampling.check_codes(codes, components)
-    features = make_features(data, examples, splits, f"{fingerprint(data)} {split_seed}", seed, progress)
+    features = make_features(data, examples, splits, f"{fingerprint(data, splits)} {split_seed}", seed, progress)
     evaluator = Evaluator(examples, splits, features, samples, seed, components, progress)
     test = evaluator.moments(splits.test, "reading the test split")
     real = evaluator.moments(thinned(splits.train, samples), "reading real examples")

@@ -151,9 +151,10 @@ def is_unchanged(trained: Trained, data: Data) -> bool:
     config, known = trained.config, trained.about.get("fingerprint")
     if config is None or known is None:
         return True
+    splits = split(data, config.split_seed)
     if data.examples.shape == trained.shape:
-        data, _ = scale_columns(data, split(data, config.split_seed).train, column_scaling(config, data))
-    return bool(fingerprint(data) == known)
+        data, _ = scale_columns(data, splits.train, column_scaling(config, data))
+    return bool(fingerprint(data, splits) == known)
 
 
 def check_unchanged(trained: Trained, data: Data) -> None:

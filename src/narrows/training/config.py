@@ -39,6 +39,12 @@ class TrainConfig:
     """Folders of images: skip files that cannot be read."""
     columns: str | None = None
     """Tables: the columns to use, as a,b,c; all by default."""
+    stream: bool = False
+    """Shards (.npy, .parquet) on a slow disk: read them through a local cache, as those at s3:// or https://."""
+    split_by: Literal["row", "shard"] = "row"
+    """Streamed shards: hold out rows, or whole shards so that groups stay together, by a hash."""
+    cache_size: str = "8GB"
+    """Streamed shards: what they may take on the local disk at a time; the order of batches depends on it."""
     scaling: Literal["auto", "none", "standard", "minmax"] = "auto"
     """Divide each column by its standard deviation (standard) or range (minmax); auto: standard for tables."""
     tau: float | None = None
@@ -106,7 +112,7 @@ class TrainConfig:
         """Return the settings that say how the data are read."""
         from narrows.data.options import ReadOptions  # not above: options are listed without loading torch
 
-        return ReadOptions(self.source, self.image_size, self.skip_broken, self.columns, self.values)
+        return ReadOptions(**{option.name: getattr(self, option.name) for option in fields(ReadOptions)})
 
     def checked(self) -> "TrainConfig":
         """Return these settings as plain Python values.
@@ -184,7 +190,7 @@ def _check_combination(values: dict[str, Any]) -> None:
 
 def _plain_value(name: str, value: Any, kind: Any) -> Any:
     """Return the value as an int, float, bool or str of the setting's type; numpy's numbers count as numbers."""
-    if name == "image_size" and type(value) is int:
+    if name in ("image_size", "cache_size") and type(value) is int:
         return str(value)  # a number in a .toml file
     allowed = [choice for option in get_args(kind) or [kind] for choice in get_args(option) or [option]]
     if (type(None) in allowed and value is None) or (isinstance(value, str) and value in allowed):

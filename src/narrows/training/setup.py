@@ -20,7 +20,7 @@ from narrows._util.errors import NarrowsError, setting
 from narrows._util.launch import check_launch, waiting_for_others
 from narrows._util.processes import join_group
 from narrows._util.text import printable
-from narrows.data import SETS, Batches, Data, Examples, Splits, absolute, split, statistics
+from narrows.data import SETS, Batches, Data, Examples, Splits, absolute, split, statistics, thinned
 from narrows.data.examples import ArrayExamples, ExactRows, in_batches
 from narrows.data.units import SMALLEST_RELATIVE_SPREAD, AffineUnits, ColumnScaling, scale_columns
 from narrows.model.vae import GatedVAE, gated_vae
@@ -97,7 +97,8 @@ class Plan:
         note = f"; {self.data.note}" if self.data.note else ""
         lines = [
             f"data: {self.data.name}, {count:,} examples of {shape}{note}",
-            f"split: {len(splits.train):,} train, {len(splits.validation):,} validation, {len(splits.test):,} test",
+            f"split: {len(splits.training):,} train, {len(splits.validation):,} validation, {len(splits.test):,} test"
+            + (f", {splits.rule}" if splits.rule else ""),
             f"model: {config.network}, width {config.width}, {config.n} latent dimensions, {weights:,} weights, "
             f"on {device}",
         ]
@@ -122,7 +123,7 @@ def make_plan(config: TrainConfig, data: Data, square: float = 1.0) -> Plan:
     """
     trackers = check_trackers(config.track)
     splits = split(data, config.split_seed)
-    Batches(splits.train, config.batch, config.seed)  # raises if a batch is larger than the split
+    Batches(splits.training, config.batch, config.seed)  # raises if a batch is larger than the split
     data, units = scale_columns(data, splits.train, column_scaling(config, data))
     measured = moments(data.examples, splits.train)
     check_precision(data, splits.train, measured)
@@ -132,7 +133,7 @@ def make_plan(config: TrainConfig, data: Data, square: float = 1.0) -> Plan:
         terms = choose_terms(
             config.certificate, config.confidence, largest_error(config, data), config.tau, len(splits.test)
         )
-    return Plan(config, data, splits, units, measured, fingerprint(data), trackers, terms, square)
+    return Plan(config, data, splits, units, measured, fingerprint(data, splits), trackers, terms, square)
 
 
 def largest_error(config: TrainConfig, data: Data) -> float | None:
@@ -352,11 +353,19 @@ def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:
     return accelerator
 
 
-def fingerprint(data: Data) -> str:
-    """Return a digest of size, shape, columns and up to 4,096 evenly spaced examples: the same data give the same."""
+def fingerprint(data: Data, splits: Splits) -> str:
+    """Return a digest of the data: the same data give the same.
+
+    It covers size, shape, columns and up to 4,096 evenly spaced examples; of a streamed set the names, sizes and counts
+    of its shards and up to 4,096 of the held-out examples.
+    """
     examples = data.examples
-    index = np.unique(np.linspace(0, len(examples) - 1, FINGERPRINT_EXAMPLES).astype(np.int64))
-    digest = hashlib.sha256(f"{len(examples)} {examples.shape} {data.columns}".encode())
+    if data.stream is None:
+        about, index = "", np.unique(np.linspace(0, len(examples) - 1, FINGERPRINT_EXAMPLES).astype(np.int64))
+    else:
+        held_out = np.concatenate([splits.validation, splits.test])
+        about, index = data.stream.digest, thinned(held_out, FINGERPRINT_EXAMPLES)
+    digest = hashlib.sha256(f"{len(examples)} {examples.shape} {data.columns}{about}".encode())
     for _, x in in_batches(examples, index, rows=64):
         digest.update(x.contiguous().numpy().tobytes())
     return digest.hexdigest()

@@ -267,7 +267,10 @@ def _load_data(config: TrainConfig, given: AnyData | None, listener: Listener, s
     if given is not None:
         return from_array(given, config.values)
     try:
-        return read(config.data, options, listener.loading)
+        found = read(config.data, options, listener.loading)
+        if found.stream is not None:
+            found.stream.split(config.split_seed)  # copies what is held out, while loading is shown
+        return found
     except MissingData as error:
         if stored is None:
             raise

@@ -59,7 +59,7 @@ class Trainer:
         self.plan, self.listener, self.config = plan, listener, plan.config
         self.accelerator = make_accelerator(self.config)
         self.sink = Sink()
-        self.batches = Batches(plan.splits.train, self.config.batch, self.config.seed)
+        self.batches = Batches(plan.splits.training, self.config.batch, self.config.seed)
         self.traits = RECIPES[self.config.recipe]
         model = make_model(self.config, plan.data, plan.moments, build).to(self.accelerator.device)
         self.recipe = build_recipe(self.config.recipe, self._recipe_inputs(model))

@@ -102,6 +102,22 @@ DATA = [
         (5, [1], {}, {1}),
     ),
     *one("load(columns)", "columns is for tables", lambda g: narrows.load(g.folder, columns="a,b")),
+    *each("load(stream)", "stream must be true or false", lambda g, v: narrows.load(g.folder, stream=v), NOT_FLAGS),
+    *one("load(stream)", "stream is for shards", lambda g: narrows.load("mnist", stream=True)),
+    *each(
+        "load(split_by)",
+        "split_by must be one of row, shard",
+        lambda g, v: narrows.load("s3://bucket/*.npy", split_by=v),
+        (None, "plate", 3),
+    ),
+    *each(
+        "load(cache_size)",
+        "cache_size must be a size such as 2GB",
+        lambda g, v: narrows.load("s3://bucket/*.npy", cache_size=v),
+        (None, "much", -1, 0, NAN, []),
+    ),
+    *one("load(data)", "no shards match", lambda g: narrows.load("nowhere/part-*.npy")),
+    *one("load(data)", ".*would be stored with the run", lambda g: narrows.load("https://h.example/a.npy?key=1")),
     *each("load(progress)", "progress must be a function", lambda g, v: narrows.load("mnist", progress=v), (None, 3)),
     *each(
         "Data(examples)",
@@ -184,6 +200,9 @@ TRAINING = [
     *settings("data", "text", (None, 3, [])),
     *settings("skip_broken", "true or false", (None, "yes", 1)),
     *settings("compile", "true or false", (None, "yes", 1)),
+    *settings("stream", "true or false", (None, "yes", 1)),
+    *settings("split_by", "one of row, shard", (None, "plate", 1)),
+    *settings("cache_size", "text", (None, [], 2.5)),
     *one(
         "train",
         "give only one of tau, explained",

@@ -61,6 +61,11 @@ class Csv:
         with self._reader(None, {}) as (_, reader):
             self.types: list[pa.DataType] = reader.schema.types
 
+    @property
+    def size(self) -> int:
+        """See `Table`."""
+        return self.path.stat().st_size
+
     def unpacked(self, places: Sequence[int]) -> int:
         """See `Table`; text states nothing, and what gzip states is used in `batches`."""
         return 0

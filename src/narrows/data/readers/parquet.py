@@ -30,16 +30,26 @@ class Parquet:
             self.types: list[pa.DataType] = file.schema_arrow.types
             self.count: int | None = file.metadata.num_rows
 
+    @property
+    def size(self) -> int:
+        """See `Table`."""
+        return self.path.stat().st_size
+
+    def _source(self) -> Any:
+        """Open the file for pyarrow."""
+        import pyarrow as pa
+
+        return pa.OSFile(os.fsencode(self.path))
+
     @contextlib.contextmanager
     def _opened(self, columns: int = 1) -> Iterator[Any]:
-        import pyarrow as pa
         from pyarrow import parquet
 
         # Without a buffer for each column, a row group is read as a whole, however large it is.
         buffer = min(_BUFFER, max(1 << 13, CHUNK_BYTES // columns))
         with (
             readable(self.path, "a Parquet file"),
-            pa.OSFile(os.fsencode(self.path)) as source,
+            self._source() as source,
             parquet.ParquetFile(source, buffer_size=buffer) as file,
         ):
             yield file
@@ -67,12 +77,12 @@ class Parquet:
             )
         return total
 
-    def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:
-        """See `Table`."""
+    def batches(self, places: Sequence[int], progress: Progress, rows: int | None = None) -> Iterator["pa.RecordBatch"]:
+        """See `Table`; `rows` at a time, by default as many as numbers of a few megabytes."""
         names = [self.names[place] for place in places]
         with self._opened(len(names)) as file:
-            batches = file.iter_batches(max(1, CHUNK_BYTES // (8 * len(names))), columns=names)
-            for batch in counted(batches, self.count or 0, f"reading {self.path.name}", progress):
+            batches = file.iter_batches(rows or max(1, CHUNK_BYTES // (8 * len(names))), columns=names)
+            for batch in counted(batches, self.count or 0, f"reading {os.path.basename(self.path)}", progress):
                 yield batch.select(names)
 
     def example(self, place: int) -> tuple[int, str]:

@@ -11,7 +11,6 @@ Both kinds of files (csv.py, parquet.py) are streamed, some rows at a time, so m
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,10 +18,12 @@ import numpy as np
 
 from narrows._util.errors import NarrowsError, OptionError, did_you_mean, setting
 from narrows._util.progress import Progress, silent
+from narrows._util.text import printable
 from narrows.data.cache import converted_array, file_digest
 from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples
-from narrows.data.readers.shared import LISTED, check_expansion, listed
+from narrows.data.readers.shards import check_alike, set_name, shards_note, shards_of
+from narrows.data.readers.shared import LISTED, LONGEST_NAME, check_expansion, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +42,11 @@ class Table(Protocol):
     count: int | None  # rows, if the file states it
     remark: str  # how the file was understood, for the user
     delimiter: str  # of text; empty for files that store numbers
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        ...
 
     def unpacked(self, places: Sequence[int]) -> int:
         """Return how many bytes the columns at `places` unpack to, by what the file states; 0 if it does not."""
@@ -102,30 +108,71 @@ def no_rows(path: Path) -> NarrowsError:
 
 
 def load_table(path: Path, columns: Sequence[str] | None = None, progress: Progress = silent) -> Data:
-    """Return the table at `path` (.csv, .tsv, either with .gz, or .parquet), or some of its columns in this order."""
+    """Return a table, or some of its columns in this order.
+
+    Arguments:
+        path: A file (.csv, .tsv, either with .gz, or .parquet), or what shards.py reads as several of them.
+        columns: Names; all columns by default.
+        progress: Called while rows are read.
+    """
+    check_tables()
+    tables = [_open_table(one) for one in shards_of(path)]
+    for table in tables[1:]:
+        check_alike(tables[0].path, _columns_of(tables[0]), table.path, _columns_of(table))
+    chosen = [numeric(table, columns) for table in tables]
+    kinds = [table.types[place] for table, places in zip(tables, chosen, strict=True) for place in places]
+    dtype = np.dtype(np.float32 if all(map(fits_float32, kinds)) else np.float64)
+    names = tuple(tables[0].names[place] for place in chosen[0])
+    for table, places in zip(tables, chosen, strict=True):
+        declared = max((table.count or 0) * len(names) * dtype.itemsize, table.unpacked(places))
+        check_expansion(str(table.path), table.size, declared)
+    counts = [table.count for table in tables if table.count is not None]
+    count = sum(counts) if len(counts) == len(tables) else None
+
+    def rows() -> Iterator[np.ndarray]:
+        for table, places in zip(tables, chosen, strict=True):
+            yield from read_rows(table, places, dtype, progress)
+
+    digest = file_digest(path, names) if len(tables) == 1 else _digest(tables, names)
+    array, where = converted_array(f"table-{digest}.npy", (len(names),), dtype, rows, count, str(path))
+    if not len(array):
+        raise no_rows(path)
+    note = f"{len(array)} rows of {len(names)} columns {shards_note([t.path for t in tables])}{where}{tables[0].remark}"
+    name = re.sub(r"\.(csv|tsv)$", "", path.stem, flags=re.I) if path.is_file() else set_name(path)
+    return Data(name, ArrayExamples(array), "any", note=note, columns=names)
+
+
+def check_tables() -> None:
+    """Raise if what reads tables is not installed."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
         raise NarrowsError("reading CSV and Parquet files needs pyarrow: pip install 'narrows[tables]'") from None
+
+
+def _open_table(path: Path) -> Table:
     from narrows.data.readers.csv import Csv
     from narrows.data.readers.parquet import Parquet
 
-    table: Table = Parquet(path) if path.suffix.lower() in (".parquet", ".pq") else Csv(path)
+    return Parquet(path) if path.suffix.lower() in (".parquet", ".pq") else Csv(path)
+
+
+def _columns_of(table: Table) -> tuple[str, ...]:
+    return "the columns", *(f"{printable(name, LONGEST_NAME)}," for name in table.names)
+
+
+def _digest(tables: Sequence[Table], names: tuple[str, ...]) -> str:
+    every = [file_digest(table.path) for table in tables]
+    return file_digest(tables[0].path, names, every)
+
+
+def numeric(table: Table, columns: Sequence[str] | None) -> list[int]:
+    """Return the positions of the chosen columns; raise if one of them does not hold numbers."""
     places = _chosen(table, columns)
     for place in places:
         if not is_number(table.types[place]):
             raise text_error(table, place, *table.example(place))
-    dtype = np.dtype(np.float32 if all(_fits_float32(table.types[place]) for place in places) else np.float64)
-    names = tuple(table.names[place] for place in places)
-    declared = max((table.count or 0) * len(names) * dtype.itemsize, table.unpacked(places))
-    check_expansion(str(path), path.stat().st_size, declared)
-    rows, file_name = partial(_rows, table, places, dtype, progress), f"table-{file_digest(path, names)}.npy"
-    array, where = converted_array(file_name, (len(names),), dtype, rows, table.count, str(path))
-    if not len(array):
-        raise no_rows(path)
-    note = f"{len(array)} rows of {len(names)} columns read from {path}{where}{table.remark}"
-    name = re.sub(r"\.(csv|tsv)$", "", path.stem, flags=re.I)
-    return Data(name, ArrayExamples(array), "any", note=note, columns=names)
+    return places
 
 
 def _chosen(table: Table, columns: Sequence[str] | None) -> list[int]:
@@ -151,16 +198,17 @@ def _chosen(table: Table, columns: Sequence[str] | None) -> list[int]:
     return [places[name] for name in columns]
 
 
-def _fits_float32(kind: "pa.DataType") -> bool:
+def fits_float32(kind: "pa.DataType") -> bool:
+    """Return whether single precision holds every value of this type."""
     from pyarrow import types
 
     small = types.is_integer(kind) and kind.bit_width <= 16
     return small or types.is_boolean(kind) or (types.is_floating(kind) and kind.bit_width <= 32)
 
 
-def _rows(table: Table, places: Sequence[int], dtype: np.dtype, progress: Progress) -> Iterator[np.ndarray]:
+def read_rows(table: Table, places: Sequence[int], dtype: np.dtype, progress: Progress) -> Iterator[np.ndarray]:
     """Yield the rows as arrays; raise for missing or huge values at the end, when their number is known."""
-    names, size = [table.names[place] for place in places], table.path.stat().st_size
+    names, size = [table.names[place] for place in places], table.size
     missing, first = np.zeros((2, len(names)), np.int64)
     low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
     seen = 0
