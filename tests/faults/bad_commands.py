@@ -120,7 +120,6 @@ SETTINGS: dict[str, tuple[str, str]] = {
 }
 """Files with one setting of the wrong type -> their content and a pattern of the error."""
 
-FLAGS = ("skip_broken", "stream")
 TYPED: dict[str, list[Case]] = {
     **{f"train {option(name)}": wrong_words(TRAIN, [name], NOT_WHOLE, NOT_A_NUMBER) for name in of_kind(int)},
     "train, numbers": wrong_words(TRAIN, of_kind(float), [], NOT_A_NUMBER),

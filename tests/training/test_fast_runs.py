@@ -18,8 +18,7 @@ from narrows.runs.front import FrontFolder
 from narrows.training.config import TrainConfig
 from narrows.training.front import resume_front, train_front
 from narrows.training.validation import per_input
-
-from .test_resume import assert_same, final_state
+from same_run import assert_same, final_state
 
 FAST = small(recipe="fast", n=5, log_every=50, eval_every=100, checkpoint_every=100)
 

@@ -292,7 +292,6 @@ def test_a_loop_over_runs_can_be_stopped_from_python(images, tmp_path):
     code = f"""
 import os, signal, narrows
 from narrows.training.trainer import Trainer
-from same_run import TAU, assert_same_run, final_state, whole_run
 
 train_batch = Trainer.train_batch
 def train_and_stop(trainer):
@@ -326,5 +325,8 @@ def test_a_folder_that_was_moved_while_its_run_was_training_is_said_so(images, t
             main(["train", str(images), "--tau", str(TAU), "--steps", "60", "--out", str(tmp_path / "run"), *SMALL])
             == 2
         )
-    assert "was moved or deleted while its run was training; if it was moved, continue" in capsys.readouterr().err
+    assert (
+        "was moved or deleted while its run was training; if it was moved, resume it at its new place"
+        in capsys.readouterr().err
+    )
     assert main(["resume", str(tmp_path / "moved")]) == 0

@@ -112,7 +112,12 @@ class RunFolder:
                     f"began, {way_on(self.path)}"
                 )
             raise NarrowsError(f"{self.path} is not a run folder: it has no config.json; check the path")
-        return read_settings(self.config)
+        settings = read_settings(self.config)
+        if "data" not in settings:
+            raise NarrowsError(
+                f"{self.config} is damaged: it does not say which data the run is about; add `data` to it"
+            )
+        return settings
 
     def write_config(self, settings: dict[str, Any], new: bool = False) -> None:
         """Store the run's settings; with `new`, raise if there are some already."""

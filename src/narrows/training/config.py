@@ -220,7 +220,7 @@ def check_known(settings: Mapping[str, Any], source: str) -> None:
     known = [f.name for f in fields(TrainConfig)]
     for name in settings:
         if name not in known:
-            hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
+            hint = did_you_mean(name, known) or "; the settings are those of `narrows train`"
             raise NarrowsError(f"{source} has an unknown setting {brief(name)}{hint}")
 
 

@@ -6,6 +6,7 @@ succeeded, and the run that follows uses the same plan.
 
 import hashlib
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -316,7 +317,9 @@ def compile_networks(model: GatedVAE) -> None:
     """
     device = next(model.parameters()).device
     try:
-        torch.compile(torch.sin)(torch.zeros(1, device=device))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of torch's own parts, about each other
+            torch.compile(torch.sin)(torch.zeros(1, device=device))
     except Exception as error:  # of a compiler that may be any program
         needed = "Triton" if device.type == "cuda" else "a C++ compiler"
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
