@@ -180,7 +180,7 @@ CONFIGS = {
     "@fraction.json": "--n must be a whole number; it is 2.5",
     "@fraction_text.json": "--n must be a whole number; it is '2.5e0'",
     "@bom.json": "bom.json",
-    "@long_name.json": r"has an unknown setting 'x{20,80}\.\.\.x+'; known",
+    "@long_name.json": r"has an unknown setting 'x{20,80}\.\.\.x+'; the settings are those",
     "@long_text.json": r"--recipe must be one of fast, paper, plain; it is 'x{20,80}\.\.\.x+'",
     "@escape_value.json": r"--recipe must be one of fast, paper, plain; it is '\\x1b\[31m'",
     "@half.toml": "is damaged: it is not valid TOML",
