@@ -24,7 +24,7 @@ def test_a_process_without_a_launcher_speaks_for_itself(place):
     check_launch()
     assert is_first_process()
     assert is_first_to_report()
-    place(MASTER_ADDR="head", MASTER_PORT="1", WORLD_SIZE="2")  # as some clusters set for everybody
+    place(MASTER_ADDR="head", MASTER_PORT="1", WORLD_SIZE="1")  # as some clusters set for everybody
     check_launch()
     assert is_first_process()
 
@@ -44,6 +44,12 @@ def test_variables_that_are_left_over_are_named(place, name):
     with pytest.raises(NarrowsError, match=rf"but not {name}; start narrows with torchrun, or unset RANK"):
         check_launch()
     assert is_first_process(), "nobody else can say it"
+
+
+def test_a_number_of_processes_alone_is_left_over_too(place):
+    place(WORLD_SIZE="2")
+    with pytest.raises(NarrowsError, match=r"has WORLD_SIZE, .* but not RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"):
+        check_launch()
 
 
 @pytest.mark.parametrize(("name", "value"), [("RANK", "one"), ("WORLD_SIZE", ""), ("MASTER_PORT", "-1"), ("RANK", "2")])

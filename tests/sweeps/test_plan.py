@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import narrows
 from narrows._util.errors import NarrowsError
 from narrows.sweeps.plan import MOST, make_plan
 from narrows.training.config import TrainConfig
@@ -111,3 +112,13 @@ def test_what_cannot_be_swept(settings, expected):
         make_plan(settings)
     assert expected in str(error.value)
     assert str(error.value).startswith("the sweep")
+
+
+def test_a_sweep_without_any_data_or_cores_for_a_run_is_refused_before_it_begins(tmp_path):
+    for settings, says in (
+        ({"data": "nowhere.npy", "tau": [1, 2]}, "no such file, folder or set: 'nowhere.npy'"),
+        ({"data": "dsprites", "tau": [1, 2], "sweep": {"cpus": 9999}}, "cpus must be at most .* it is 9999"),
+    ):
+        with pytest.raises(NarrowsError, match=says):
+            narrows.sweep(settings, tmp_path / "sweep")
+        assert not (tmp_path / "sweep").exists()

@@ -246,7 +246,7 @@ def test_a_front_from_python_takes_an_array(tmp_path):
     results, folder = front.results, front.folder
     assert [r.tau for r in results] == [0.2, 0.3]
     assert json.loads(folder.about.read_text())["taus"] == [0.2, 0.3]
-    with pytest.raises(NarrowsError, match="resume it from Python"):
+    with pytest.raises(NarrowsError, match="which only Python can pass again"):
         resume_front(folder.path)
     for taus in (["a"], 5.0, [], [0.0], [np.nan]):
         with pytest.raises(NarrowsError, match="taus must be numbers"):

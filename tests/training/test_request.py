@@ -1,6 +1,7 @@
 """The same command again: it starts a run, continues it, prints its answer, or refuses by name what differs."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -76,11 +77,24 @@ def test_a_damaged_request_is_said_and_a_missing_one_is_replaced_by_the_settings
     done = run(*again(images, out))
     assert done.returncode == 2
     assert "request.json" in done.stderr
+    assert f"continue with `narrows resume {out}`" in done.stderr
     folder.request.unlink()
     stored = config_from_dict(json.loads(folder.config.read_text()), "")
     assert narrows.train(stored, out, resume=True).result == folder.read_result()
-    with pytest.raises(narrows.NarrowsError, match="seed was 0 and is 3"):
+    with pytest.raises(narrows.NarrowsError, match=r"has no request.json, .*; continue with `narrows resume "):
         narrows.train(replace(stored, seed=3), out, resume=True)
+
+
+def test_an_answer_is_printed_when_the_data_have_gone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("v.npy", np.random.default_rng(0).random((200, 6)).astype(np.float32))
+    config = TrainConfig("v.npy", tau=0.5, steps=90, width=2, n=3, threads=1, device="cpu")
+    first = narrows.train(config, "run", resume=True)
+    os.remove("v.npy")
+    for name in ("v.npy", "../" + tmp_path.name + "/v.npy", str(tmp_path / "v.npy")):
+        assert narrows.train(replace(config, data=name), "run", resume=True).result == first.result
+    with pytest.raises(narrows.NarrowsError, match=r"data was .*v\.npy and is w\.npy"):
+        narrows.train(replace(config, data="w.npy"), "run", resume=True)
 
 
 def test_an_array_that_is_not_the_one_trained_on_is_refused(tmp_path):

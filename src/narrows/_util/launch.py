@@ -30,7 +30,7 @@ def is_first_process() -> bool:
 
 def check_launch() -> None:
     """Raise if the launcher's variables are there only in part (left over from another program), or make no sense."""
-    if not {"RANK", "LOCAL_RANK"} & os.environ.keys():
+    if not {"RANK", "LOCAL_RANK"} & os.environ.keys() and os.environ.get("WORLD_SIZE", "1") == "1":
         return
     missing = [name for name in PLACE if name not in os.environ]
     if missing:

@@ -62,7 +62,7 @@ def train(
     ----------
     data
         A named set (see `narrows data list`), a file (.npy, .npz, .csv, .parquet, .h5, FILE::key), a folder of
-        images, or hf:NAME from the Hugging Face hub.
+        images or shards, a pattern ('parts/*.npy'), an address (s3://..., https://...), or hf:NAME.
     out
         The run's folder, new or empty (with --resume also its own); by default the next free runs/NAME-1,
         runs/NAME-2, ...

@@ -123,14 +123,6 @@ class RunFolder:
         """Store the run's settings; with `new`, raise if there are some already."""
         write_first(self.config, json.dumps(settings, indent=2) + "\n", new)
 
-    def read_request(self) -> dict[str, Any] | None:
-        """Return the settings as they were asked for; None for a run that was started by an earlier version.
-
-        Raises:
-            NarrowsError: request.json is damaged.
-        """
-        return read_settings(self.request) if self.request.exists() else None
-
     def write_request(self, settings: dict[str, Any]) -> None:
         """Store the settings as they were asked for."""
         write_atomic(self.request, json.dumps(settings, indent=2) + "\n")

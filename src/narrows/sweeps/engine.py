@@ -58,6 +58,8 @@ class Engine:
         jobs = argument("jobs", self.jobs, COUNT, or_none=True)
         address = argument("address", self.address, TEXT, or_none=True)
         task = Resources(argument("cpus", self.task.cpus, COUNT), argument("gpus", self.task.gpus, FROM_ZERO))
+        if name == "local" and task.cpus > cores():
+            raise NarrowsError(f"cpus must be at most {cores()} on this machine; it is {task.cpus}")
         if address is not None and name != "ray":
             raise NarrowsError(f"{setting('address')} is for {setting('engine', 'ray')}; add it, or leave it out")
         if task.gpus and name != "ray":

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from narrows._util.checks import FLAG, argument, path_argument
+from narrows._util.errors import NarrowsError
+from narrows.data.load import kind_of
 from narrows.sweeps.engine import Engine, EngineName, Task, run_tasks
 from narrows.sweeps.folder import SweepFolder
 from narrows.sweeps.page import ComparisonPage
@@ -60,7 +62,21 @@ def sweep(
     plan = make_plan(settings)
     chosen = Engine(engine, plan.jobs if jobs is None else jobs, address, plan.task).checked()
     chosen.check_reachable()
+    if not folder.about.exists():
+        _check_data(plan)
     return train_all(plan, folder, chosen, resume, listener)
+
+
+def _check_data(plan: Plan) -> None:
+    """Raise if there are no data for any run; where some runs have theirs, the others become rows with the reason."""
+    missing: list[NarrowsError] = []
+    for data in dict.fromkeys(run.config.data for run in plan.runs):
+        try:
+            kind_of(data)
+            return
+        except NarrowsError as error:
+            missing.append(error)
+    raise missing[0]
 
 
 def train_all(plan: Plan, folder: SweepFolder, engine: Engine, resume: bool, listener: Listener) -> SweepTable:

@@ -4,12 +4,16 @@ A run stores the settings as they were asked for (request.json), beside those th
 command that is sent again can be recognised before any data are read.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from narrows._util.errors import NarrowsError, setting
-from narrows.runs.folder import RunFolder, has_begun, resuming
+from narrows.data import SETS
+from narrows.data.load import HUB
+from narrows.runs.folder import IN_MEMORY, RunFolder, has_begun, read_settings, resuming
 from narrows.runs.front import FRONT, FrontFolder
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
 
@@ -28,10 +32,21 @@ def is_begun(folder: RunFolder, asked: TrainConfig) -> bool:
     check_no_level(folder)
     if not folder.config.exists():
         return False
-    known = folder.read_request()
-    source = str(folder.request if known is not None else folder.config)
-    _check_same(folder.path, config_from_dict(known or folder.read_config(), source), asked)
+    way_on = f"continue with `{resuming(folder.path)}`"
+    if not folder.request.exists():  # of an earlier version, or killed between the two files
+        if to_dict(_stored(folder.read_config(), folder.config)) == to_dict(asked):
+            return True
+        raise NarrowsError(f"{folder.path} has no {folder.request.name}, by which a command finds its run; {way_on}")
+    try:
+        known = _stored(read_settings(folder.request), folder.request)
+    except NarrowsError as error:
+        raise NarrowsError(f"{error.marked}; {way_on}") from None
+    _check_same(folder.path, known, asked)
     return True
+
+
+def _stored(settings: dict[str, Any], source: Path) -> TrainConfig:
+    return config_from_dict(settings, str(source))
 
 
 def is_front_begun(folder: FrontFolder, taus: Sequence[float], asked: TrainConfig) -> bool:
@@ -63,6 +78,8 @@ def with_equipment(stored: TrainConfig, asked: TrainConfig) -> TrainConfig:
 def _check_same(where: object, known: TrainConfig, asked: TrainConfig, *taus: list[float]) -> None:
     """Raise if settings differ on which the run depends, naming each of them."""
     before, now = to_dict(known), to_dict(asked)
+    if _place(before["data"]) == _place(now["data"]):
+        now["data"] = before["data"]
     changed = [
         _change(name, before[name], now[name]) for name in now if name not in EQUIPMENT and before[name] != now[name]
     ]
@@ -73,6 +90,12 @@ def _check_same(where: object, known: TrainConfig, asked: TrainConfig, *taus: li
             f"{where} was started with other settings: {'; '.join(changed)}; send the command it was started with, or "
             f"choose another {setting('out')}"
         )
+
+
+def _place(data: str) -> str:
+    """Return the data's name, as an absolute path if it may be one, whether or not it still exists."""
+    is_path = data not in SETS and data != IN_MEMORY and not data.startswith(HUB) and "://" not in data
+    return os.path.abspath(os.path.expanduser(data)) if is_path else data
 
 
 def _change(name: str, before: Any, now: Any) -> str:

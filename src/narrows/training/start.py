@@ -88,7 +88,7 @@ def train(
     loaded = load_data(config, data, listener)
     first = config if config.as_good_as is None else _reference(config)
     trainer = Trainer(make_plan(first, loaded), listener)
-    folder = on_first_process(lambda: RunFolder(claim_folder(out, loaded.name)))
+    folder = on_first_process(lambda: RunFolder(_claim(out, loaded.name, resume)))
     with interrupted_in(folder.path):
         if config.as_good_as is None:
             return Outcome(trainer.start(FolderSink(folder, request=to_dict(config))), folder, loaded)
@@ -120,6 +120,13 @@ def resume(
     return _continue(folder, _stored(folder), data, listener, steps)
 
 
+def _claim(out: str | os.PathLike[str] | None, name: str, resume: bool) -> Path:
+    """Create the run's folder; with `resume`, another process may have begun the same run since it was looked for."""
+    if resume and out is not None and RunFolder(out).config.exists():
+        raise NarrowsError(f"another process has just begun the run in {out}; wait for it, or send the command again")
+    return claim_folder(out, name)
+
+
 def _stored(folder: RunFolder) -> TrainConfig:
     return config_from_dict(folder.read_config(), str(folder.config))
 
@@ -138,8 +145,7 @@ def _continue(
             )
         config = replace(config, steps=steps).checked()
     make_accelerator(config)
-    ended = finished is not None and config.as_good_as is None and config.steps in ("auto", finished.steps)
-    if finished is not None and ended and _is_whole(folder.model):
+    if finished is not None and config.as_good_as is None and _has_ended(config, finished) and _is_whole(folder.model):
         if data is not None:
             _check_same_data(folder, config, load_data(config, data, listener))
         return Outcome(finished, folder, None)
@@ -158,6 +164,11 @@ def _continue(
                 f"{setting('steps', config.steps)} is less than the {state['step']} batches already trained"
             )
         return Outcome(trainer.resume(FolderSink(folder), state), folder, loaded, warnings)
+
+
+def _has_ended(config: TrainConfig, finished: Result) -> bool:
+    """Return whether there is nothing left to train in a run that has an answer."""
+    return RECIPES[config.recipe].ends_by_itself or config.steps in ("auto", finished.steps)
 
 
 def _check_same_data(folder: RunFolder, config: TrainConfig, data: Data) -> None:
