@@ -117,7 +117,7 @@ def test_what_cannot_be_swept(settings, expected):
 def test_a_sweep_without_any_data_or_cores_for_a_run_is_refused_before_it_begins(tmp_path):
     for settings, says in (
         ({"data": "nowhere.npy", "tau": [1, 2]}, "no such file, folder or set: 'nowhere.npy'"),
-        ({"data": "dsprites", "tau": [1, 2], "sweep": {"cpus": 9999}}, "cpus must be at most .* it is 9999"),
+        ({"data": "dsprites", "tau": [1, 2], "sweep": {"cpus": 999}}, "cpus must be at most .* it is 999"),
     ):
         with pytest.raises(NarrowsError, match=says):
             narrows.sweep(settings, tmp_path / "sweep")
