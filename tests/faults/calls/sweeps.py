@@ -19,7 +19,11 @@ SWEEPS: list[Case] = [
     *one("sweep(settings)", "the sweep: names of settings are texts; 3 is not", lambda g: narrows.sweep({3: 1})),
     *one("sweep(settings)", "the sweep: seed must be a value or a list", lambda g: narrows.sweep({"seed": g.x})),
     *each("sweep(out)", f"out {PATH}", lambda g, v: narrows.sweep(SETTINGS, v), NOT_PATHS[1:]),
-    *one("sweep(out)", ".*is not empty and holds no sweep", lambda g: narrows.sweep(SETTINGS, g.run)),
+    *one(
+        "sweep(out)",
+        ".*is not empty and holds no sweep",
+        lambda g: narrows.sweep({"data": "dsprites", "tau": [1, 2]}, g.run),
+    ),
     *each("sweep(engine)", "engine must be", lambda g, v: narrows.sweep(SETTINGS, engine=v), (None, "slurm", 3, [])),
     *each("sweep(jobs)", "jobs must be", lambda g, v: narrows.sweep(SETTINGS, jobs=v), (0, -1, 2.5, "2", True)),
     *each(
