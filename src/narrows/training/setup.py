@@ -26,6 +26,7 @@ from narrows.data.examples import ArrayExamples, ExactRows, in_batches
 from narrows.data.units import SMALLEST_RELATIVE_SPREAD, AffineUnits, ColumnScaling, scale_columns
 from narrows.model.vae import GatedVAE, gated_vae
 from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, Decoder, NetworkConfig, Scaling, has_conv_plan
+from narrows.objective import ERRORS, Error
 from narrows.recipes.registry import RECIPES
 from narrows.runs.certificate import Terms, choose_terms
 from narrows.runs.records import HeldOut
@@ -78,6 +79,8 @@ class Plan:
     """Names of the trackers to log to."""
     terms: Terms
     """The terms of the certificate."""
+    error: Error
+    """The promised error of each example, in the unit of training."""
     square: float = 1.0
     """What a squared error of 1 is in the unit that the user sees."""
 
@@ -134,7 +137,8 @@ def make_plan(config: TrainConfig, data: Data, square: float = 1.0) -> Plan:
         terms = choose_terms(
             config.certificate, config.confidence, largest_error(config, data), config.tau, len(splits.test)
         )
-    return Plan(config, data, splits, units, measured, fingerprint(data, splits), trackers, terms, square)
+    error = ERRORS[config.error]
+    return Plan(config, data, splits, units, measured, fingerprint(data, splits), trackers, terms, error, square)
 
 
 def largest_error(config: TrainConfig, data: Data) -> float | None:

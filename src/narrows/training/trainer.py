@@ -19,7 +19,6 @@ from narrows._util.errors import NarrowsError, setting
 from narrows._util.processes import Vote, on_first_process, own_share
 from narrows.data import Batches
 from narrows.model.vae import VAE
-from narrows.objective import ERRORS
 from narrows.recipes.base import RecipeInputs, build_recipe
 from narrows.recipes.controller import Decision
 from narrows.recipes.optimiser import make_optimiser
@@ -78,10 +77,9 @@ class Trainer:
         """Seconds trained, and the clock when a checkpoint was written last."""
         self.totals = torch.zeros(5, device=self.accelerator.device)
         """Sums since the last row of metrics: error, hits, kl, loss, and the number of batches."""
-        error = ERRORS[self.config.error]
         test = len(plan.splits.test)
         terms = plan.terms.at_look(1, more=not self.traits.ends_by_itself)
-        self.selection = Selection(plan.data.examples, plan.splits.validation, plan.tau, terms, test, error)
+        self.selection = Selection(plan.data.examples, plan.splits.validation, plan.tau, terms, test, plan.error)
         self.looks: list[int] = []
         """The batches after which the test split was looked at."""
 
@@ -221,7 +219,7 @@ class Trainer:
         config, splits = self.config, self.plan.splits
         return RecipeInputs(
             model=model,
-            error=ERRORS[config.error],
+            error=self.plan.error,
             tau=config.tau,
             aim=config.aim,
             steps=None if config.steps == "auto" else config.steps,
@@ -329,7 +327,7 @@ class Trainer:
             last = last or self._validate(at_end=True)
             assert last is not None
             candidates = [last]
-        error, examples, test = ERRORS[self.config.error], self.plan.data.examples, self.plan.splits.test
+        error, examples, test = self.plan.error, self.plan.data.examples, self.plan.splits.test
 
         def errors(candidate: Candidate) -> tuple[np.ndarray, np.ndarray]:
             return per_input(candidate.narrowed(self.model), examples, test, TEST_SEED, error)
