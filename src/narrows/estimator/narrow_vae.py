@@ -11,50 +11,34 @@ with PCA. They are computed in the precision of the input. There is no `partial_
 on all of the data, and a stream has no such moment.
 """
 
-import contextlib
-import copy
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, check_scalar
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
-from torch import Tensor
+from sklearn.utils.validation import check_array, validate_data
 
-from narrows._util.checks import ABOVE_ZERO, argument
-from narrows._util.errors import NarrowsError, as_argument, setting
-from narrows._util.memory import within_memory
-from narrows._util.progress import steps
-from narrows.data import from_array, split, thinned
-from narrows.data.arrays import CHANNELS
+from narrows.data import from_array, split
 from narrows.data.units import common_units
-from narrows.inference.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fit_sampler
-from narrows.model.vae import VAE, standard_normal
+from narrows.estimator.fitted import FittedVAE
+from narrows.estimator.settings import LOG_EVERY, as_value_error, settings_of
+from narrows.model.vae import VAE
 from narrows.networks import build
-from narrows.recipes.registry import RECIPES, RecipeName
+from narrows.recipes.registry import RecipeName
 from narrows.runs.certificate import CONFIDENCE, FEWEST, with_bound
 from narrows.runs.records import MetricRow, Result
-from narrows.training.config import LARGEST, SMALLEST, TrainConfig
+from narrows.training.config import LARGEST, SMALLEST
 from narrows.training.listeners import Listener, RunStart
 from narrows.training.setup import Build, make_plan
 from narrows.training.sinks import MemorySink
 from narrows.training.trainer import Trainer
 
-ROWS = 512
-"""Examples that go through the networks at a time."""
 LEAST_ROWS = 10
-LOG_EVERY = 50
-"""Batches per row of `history_`."""
 
 
-class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class NarrowVAE(FittedVAE):
     """A variational autoencoder with as few latent dimensions as a promise about the error allows.
 
     Parameters
@@ -147,7 +131,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         `X` holds examples in any unit, (N, D), (N, H, W) or (N, H, W, C); `y` is ignored. A ValueError names the
         parameter, the rule and the value that cannot be used.
         """
-        config = self._config()
+        config = settings_of(self)
         x = check_array(
             X, dtype=[np.float64, np.float32], allow_nd=True, ensure_min_samples=0, estimator=self, input_name="X"
         )
@@ -158,7 +142,7 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"fitting needs at least {LEAST_ROWS} samples, to train, validate and test; n_samples={len(x)}"
             )
         before = self._previous_model(x) if self.warm_start else None
-        with _as_value_error():
+        with as_value_error():
             tau = None if self.tau is None else float(self.tau)
             units, mean = common_units(x, tau, (SMALLEST, LARGEST))
             data = from_array(units.scaled(x), "any", name="X")
@@ -234,143 +218,11 @@ class NarrowVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             text = f"0 dimensions are enough: the error of the mean alone is within tau {result.tau:.4g}"
             warnings.warn(text, UserWarning, stacklevel=3)
 
-    def transform(self, X: ArrayLike) -> np.ndarray:
-        """Return the codes of `X`, an array of shape `(N, n_components_)`."""
-        parts = self._parts(self._examples(X))
-        return torch.cat([model.encode(batch).mean for _, batch, model in parts]).numpy()
-
-    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
-        """Decode codes of shape `(N, n_components_)` into examples in their own unit."""
-        check_is_fitted(self)
-        z = check_array(X, dtype=[np.float64, np.float32], ensure_min_features=0, input_name="X")
-        if z.shape[1] != self.n_components_:
-            raise ValueError(f"codes have {self.n_components_} columns, one per dimension; X has {z.shape[1]}")
-        out = np.empty((len(z), *self.shape_), z.dtype)
-        for part, batch, model in self._parts(z):
-            out[part] = self._outside(model.decode(batch))
-        return out
-
-    def score(self, X: ArrayLike, y: None = None) -> float:
-        """Return the share of the variance of `X`, about the mean of the training data, that reconstructions keep."""
-        x = self._examples(X)
-        total = float(((x - self.mean_) ** 2).sum())
-        lost = 0.0
-        for part, batch, model in self._parts(x):
-            lost += float(((x[part] - self._outside(model.reconstruct(batch)).numpy()) ** 2).sum())
-        return 1 - lost / total if total > 0 else float(lost == 0)
-
-    def sample(
-        self,
-        n_samples: int = 1,
-        random_state: int | np.random.RandomState | None = None,
-        sampler: Sampler | None = None,
-    ) -> np.ndarray:
-        """Return `n_samples` new examples, decoded from the prior or from a sampler that `fit_sampler` returned."""
-        check_is_fitted(self)
-        check_scalar(n_samples, "n_samples", Integral, min_val=1)
-        state = check_random_state(random_state)
-        if sampler is None:
-            with _as_value_error(), within_memory(f"{n_samples} samples", "draw fewer at a time"):
-                return self.inverse_transform(state.standard_normal((int(n_samples), self.n_components_)))
-        if not isinstance(sampler, Sampler) or sampler.n != self.n_components_:
-            raise ValueError(f"sampler must come from fit_sampler of this model; it is {sampler!r:.200}")
-        generator = torch.Generator().manual_seed(int(state.randint(2**31 - 1)))
-        with _as_value_error():
-            return self.inverse_transform(sampler.draw(int(n_samples), generator).double().numpy())
-
-    def fit_sampler(
-        self,
-        X: ArrayLike,
-        kind: Kind = "mixture",
-        *,
-        components: int = COMPONENTS,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> Sampler:
-        """Return a sampler whose codes resemble those of `X`: a "gaussian" or a "mixture" of them.
-
-        Pass the data that the estimator was fitted to: it does not keep them.
-        """
-        x = self._examples(X)
-        check_scalar(components, "components", Integral, min_val=1)
-        state = check_random_state(random_state)
-        generator = torch.Generator().manual_seed(int(state.randint(2**31 - 1)))
-        posteriors = [model.encode(batch) for _, batch, model in self._parts(x[thinned(np.arange(len(x)), MOST_CODES)])]
-        codes = torch.cat([p.draw(standard_normal(p.mean, generator)) for p in posteriors]).double()
-        with _as_value_error():
-            return fit_sampler(kind, codes.numpy(), int(components), int(state.randint(2**31 - 1)))
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.three_d_array = True
         return tags
-
-    def _config(self) -> TrainConfig:
-        """Return the parameters as the checked settings of a run; tau follows once the unit of `X` is known."""
-        with _as_value_error():
-            if self.tau is not None:
-                argument("tau", self.tau, ABOVE_ZERO)
-            elif self.explained is None:
-                raise NarrowsError(f"give a promise: {setting('explained', 0.9)}, or {setting('tau')}; both are None")
-            narrowing = [name for name, recipe in RECIPES.items() if recipe.closes_gates]
-            if self.recipe not in narrowing:
-                raise NarrowsError(f"{setting('recipe')} must be one of {', '.join(narrowing)}; it is {self.recipe!r}")
-            return TrainConfig(
-                data="X",
-                tau=None if self.tau is None else 1.0,
-                explained=self.explained if self.tau is None else None,
-                confidence=self.confidence,
-                n="auto" if self.n_components is None else self.n_components,
-                steps="auto" if self.max_steps is None else self.max_steps,
-                batch=self.batch_size,
-                recipe=self.recipe,
-                network="mlp" if callable(self.network) else self.network,
-                width=self.width,
-                values="any",
-                device=self.device,
-                seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-                log_every=LOG_EVERY,
-            ).checked()
-
-    def _examples(self, X: ArrayLike) -> np.ndarray:
-        check_is_fitted(self)
-        x: np.ndarray = check_array(X, dtype=[np.float64, np.float32], allow_nd=True, estimator=self, input_name="X")
-        images = x.ndim > 2 or len(self.shape_) > 1  # scikit-learn checks rows itself
-        if images and x.shape[1:] != self.shape_:
-            raise ValueError(f"X must hold examples of shape {self.shape_}, as in fit; these have {x.shape[1:]}")
-        validate_data(self, X, reset=False, skip_check_array=True)
-        return x
-
-    def _parts(self, rows: np.ndarray) -> Iterator[tuple[slice, Tensor, VAE]]:
-        """Yield rows, or codes, some at a time, with a model of their precision."""
-        model = self.model_ if rows.dtype == np.float32 else copy.deepcopy(self.model_).double()
-        with torch.no_grad():
-            for part in steps(len(rows), ROWS):
-                batch = torch.from_numpy(np.array(rows[part]))  # a writable copy, whatever the strides
-                yield part, self._inside(batch), model
-
-    def _inside(self, rows: Tensor) -> Tensor:
-        """Return a user's images, (N, H, W[, C]), as (N, C, H, W); codes and vectors stay as they are."""
-        if rows.ndim == 3:
-            return rows[:, None]
-        return rows.movedim(-1, 1) if rows.ndim == 4 and self._channels_last else rows
-
-    def _outside(self, rows: Tensor) -> Tensor:
-        """Return the decoder's output in the shape of the user's examples."""
-        rows = rows.movedim(1, -1) if self._channels_last else rows
-        return rows.reshape(len(rows), *self.shape_)
-
-    @property
-    def _channels_last(self) -> bool:
-        """Whether the channels of an image are its last axis, by the rule of `narrows.data.from_array`."""
-        return len(self.shape_) == 3 and self.shape_[-1] in CHANNELS
 
 
 class _Printer(Listener):
@@ -385,14 +237,3 @@ class _Printer(Listener):
     def row(self, row: MetricRow) -> None:
         if row.step % (10 * LOG_EVERY) == 0:
             print(f"batch {row.step:,}: error {row.error * self.square:.4g}, {row.open} dimensions open", flush=True)
-
-
-@contextlib.contextmanager
-def _as_value_error() -> Iterator[None]:
-    """Raise an error of training as scikit-learn does, with settings under the names that the estimator gives them."""
-    names = {"batch": "batch_size", "steps": "max_steps", "n": "n_components", "sampler": "kind"}
-    try:
-        yield
-    except NarrowsError as error:
-        text = error.spelled(lambda name, value: as_argument(names.get(name, name), value))
-        raise ValueError(text) from error

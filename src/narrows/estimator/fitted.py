@@ -1,0 +1,138 @@
+"""What a fitted estimator does with examples and codes: the half of `NarrowVAE` that does not train."""
+
+import copy
+from collections.abc import Iterator
+from numbers import Integral
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from torch import Tensor
+
+from narrows._util.memory import within_memory
+from narrows._util.progress import steps
+from narrows.data import thinned
+from narrows.data.arrays import CHANNELS
+from narrows.estimator.settings import as_value_error
+from narrows.inference.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fit_sampler
+from narrows.model.vae import VAE, standard_normal
+
+ROWS = 512
+"""Examples that go through the networks at a time."""
+
+
+class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Codes, reconstructions, scores and samples of a model that `NarrowVAE.fit` has trained."""
+
+    model_: VAE
+    shape_: tuple[int, ...]
+    mean_: np.ndarray
+    n_components_: int
+
+    def transform(self, X: ArrayLike) -> np.ndarray:
+        """Return the codes of `X`, an array of shape `(N, n_components_)`."""
+        parts = self._parts(self._examples(X))
+        return torch.cat([model.encode(batch).mean for _, batch, model in parts]).numpy()
+
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
+        """Decode codes of shape `(N, n_components_)` into examples in their own unit."""
+        check_is_fitted(self)
+        z = check_array(X, dtype=[np.float64, np.float32], ensure_min_features=0, input_name="X")
+        if z.shape[1] != self.n_components_:
+            raise ValueError(f"codes have {self.n_components_} columns, one per dimension; X has {z.shape[1]}")
+        out = np.empty((len(z), *self.shape_), z.dtype)
+        for part, batch, model in self._parts(z):
+            out[part] = self._outside(model.decode(batch))
+        return out
+
+    def score(self, X: ArrayLike, y: None = None) -> float:
+        """Return the share of the variance of `X`, about the mean of the training data, that reconstructions keep."""
+        x = self._examples(X)
+        total = float(((x - self.mean_) ** 2).sum())
+        lost = 0.0
+        for part, batch, model in self._parts(x):
+            lost += float(((x[part] - self._outside(model.reconstruct(batch)).numpy()) ** 2).sum())
+        return 1 - lost / total if total > 0 else float(lost == 0)
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        sampler: Sampler | None = None,
+    ) -> np.ndarray:
+        """Return `n_samples` new examples, decoded from the prior or from a sampler that `fit_sampler` returned."""
+        check_is_fitted(self)
+        check_scalar(n_samples, "n_samples", Integral, min_val=1)
+        state = check_random_state(random_state)
+        if sampler is None:
+            with as_value_error(), within_memory(f"{n_samples} samples", "draw fewer at a time"):
+                return self.inverse_transform(state.standard_normal((int(n_samples), self.n_components_)))
+        if not isinstance(sampler, Sampler) or sampler.n != self.n_components_:
+            raise ValueError(f"sampler must come from fit_sampler of this model; it is {sampler!r:.200}")
+        generator = torch.Generator().manual_seed(int(state.randint(2**31 - 1)))
+        with as_value_error():
+            return self.inverse_transform(sampler.draw(int(n_samples), generator).double().numpy())
+
+    def fit_sampler(
+        self,
+        X: ArrayLike,
+        kind: Kind = "mixture",
+        *,
+        components: int = COMPONENTS,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> Sampler:
+        """Return a sampler whose codes resemble those of `X`: a "gaussian" or a "mixture" of them.
+
+        Pass the data that the estimator was fitted to: it does not keep them.
+        """
+        x = self._examples(X)
+        check_scalar(components, "components", Integral, min_val=1)
+        state = check_random_state(random_state)
+        generator = torch.Generator().manual_seed(int(state.randint(2**31 - 1)))
+        posteriors = [model.encode(batch) for _, batch, model in self._parts(x[thinned(np.arange(len(x)), MOST_CODES)])]
+        codes = torch.cat([p.draw(standard_normal(p.mean, generator)) for p in posteriors]).double()
+        with as_value_error():
+            return fit_sampler(kind, codes.numpy(), int(components), int(state.randint(2**31 - 1)))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def _examples(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
+        x: np.ndarray = check_array(X, dtype=[np.float64, np.float32], allow_nd=True, estimator=self, input_name="X")
+        images = x.ndim > 2 or len(self.shape_) > 1  # scikit-learn checks rows itself
+        if images and x.shape[1:] != self.shape_:
+            raise ValueError(f"X must hold examples of shape {self.shape_}, as in fit; these have {x.shape[1:]}")
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return x
+
+    def _parts(self, rows: np.ndarray) -> Iterator[tuple[slice, Tensor, VAE]]:
+        """Yield rows, or codes, some at a time, with a model of their precision."""
+        model = self.model_ if rows.dtype == np.float32 else copy.deepcopy(self.model_).double()
+        with torch.no_grad():
+            for part in steps(len(rows), ROWS):
+                batch = torch.from_numpy(np.array(rows[part]))  # a writable copy, whatever the strides
+                yield part, self._inside(batch), model
+
+    def _inside(self, rows: Tensor) -> Tensor:
+        """Return a user's images, (N, H, W[, C]), as (N, C, H, W); codes and vectors stay as they are."""
+        if rows.ndim == 3:
+            return rows[:, None]
+        return rows.movedim(-1, 1) if rows.ndim == 4 and self._channels_last else rows
+
+    def _outside(self, rows: Tensor) -> Tensor:
+        """Return the decoder's output in the shape of the user's examples."""
+        rows = rows.movedim(1, -1) if self._channels_last else rows
+        return rows.reshape(len(rows), *self.shape_)
+
+    @property
+    def _channels_last(self) -> bool:
+        """Whether the channels of an image are its last axis, by the rule of `narrows.data.from_array`."""
+        return len(self.shape_) == 3 and self.shape_[-1] in CHANNELS
