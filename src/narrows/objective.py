@@ -1,7 +1,8 @@
 """The terms of the loss, as plain functions of tensors.
 
 The unit of the error, everywhere: squared differences summed over all values of one input, one number per input;
-averages are over inputs. The paper says "MSE" and means this sum (dSprites 20, MNIST 10).
+averages are over inputs. The paper says "MSE" and means this sum (dSprites 20, MNIST 10). The errors that `observed`
+returns leave out values that were not observed, NaN.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ def squared_error(x: Tensor, reconstruction: Tensor) -> Tensor:
         reconstruction: Their reconstructions, `(batch, *shape)`.
     """
     _check_same_shape(x=x, reconstruction=reconstruction)
-    return _total(F.mse_loss(reconstruction, x, reduction="none"))
+    return _total(_squares(x, reconstruction))
 
 
 def absolute_error(x: Tensor, reconstruction: Tensor) -> Tensor:
@@ -36,7 +37,7 @@ def absolute_error(x: Tensor, reconstruction: Tensor) -> Tensor:
         reconstruction: Their reconstructions, `(batch, *shape)`.
     """
     _check_same_shape(x=x, reconstruction=reconstruction)
-    return _total((reconstruction - x).abs())
+    return _total(_distances(x, reconstruction))
 
 
 def cross_entropy(x: Tensor, reconstruction: Tensor) -> Tensor:
@@ -49,8 +50,20 @@ def cross_entropy(x: Tensor, reconstruction: Tensor) -> Tensor:
         reconstruction: Their reconstructions in [0, 1], `(batch, *shape)`.
     """
     _check_same_shape(x=x, reconstruction=reconstruction)
+    return _total(_nats(x, reconstruction))
+
+
+def _squares(x: Tensor, reconstruction: Tensor) -> Tensor:
+    return F.mse_loss(reconstruction, x, reduction="none")
+
+
+def _distances(x: Tensor, reconstruction: Tensor) -> Tensor:
+    return (reconstruction - x).abs()
+
+
+def _nats(x: Tensor, reconstruction: Tensor) -> Tensor:
     try:
-        return _total(F.binary_cross_entropy(reconstruction, x, reduction="none"))
+        return F.binary_cross_entropy(reconstruction, x, reduction="none")
     except RuntimeError:
         for name, values in (("x", x), ("reconstruction", reconstruction)):
             if not ((values >= 0) & (values <= 1)).all():
@@ -76,6 +89,25 @@ def _total(values: Tensor) -> Tensor:
 
 ERRORS: dict[str, Error] = {"squared": squared_error, "cross-entropy": cross_entropy, "absolute": absolute_error}
 """The errors that `TrainConfig.error` can name."""
+_VALUE_BY_VALUE: dict[str, Error] = {"squared": _squares, "cross-entropy": _nats, "absolute": _distances}
+
+
+def observed(name: str) -> Error:
+    """Return one of `ERRORS` for examples with missing values: it counts the values of x that are not NaN."""
+    of_values = value_by_value(name)
+    return lambda x, reconstruction: _total(of_values(x, reconstruction))
+
+
+def value_by_value(name: str) -> Error:
+    """Return one of `ERRORS` before it is summed: the error of each value, in the shape of x; 0 where x is NaN."""
+
+    def errors(x: Tensor, reconstruction: Tensor) -> Tensor:
+        _check_same_shape(x=x, reconstruction=reconstruction)
+        seen = ~torch.isnan(x)
+        found = _VALUE_BY_VALUE[name](torch.where(seen, x, reconstruction.detach()), reconstruction)
+        return torch.where(seen, found, 0.0)
+
+    return errors
 
 
 def per_example(error: Tensor, rows: int) -> Tensor:

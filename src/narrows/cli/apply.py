@@ -1,4 +1,4 @@
-"""encode, decode, reconstruct, sample, export: a trained model in use."""
+"""encode, decode, reconstruct, impute, sample, export: a trained model in use."""
 
 import math
 from collections.abc import Iterator
@@ -66,6 +66,34 @@ def reconstruct(run: Run, data: Source = None, /, *, out: Out, trust_data: Trust
 
 
 @app.command
+def impute(run: Run, data: Source = None, /, *, out: Out, trust_data: TrustData = False) -> None:
+    """Write data with reconstructions in place of missing values: a table as a table, other data as a .npy file.
+
+    The run must have been trained with --missing mask, on data that lacked values.
+    """
+    from narrows.data.load import kind_of
+    from narrows.inference import stream, trained
+    from narrows.inference.filled_table import fill_table
+
+    with _opened(run, out, trust_data, any_ending=True) as (model, progress):
+        if not model.masked:
+            raise NarrowsError(
+                f"{run} was trained on data without missing values, so it cannot fill any in; train one with "
+                f"{setting('missing', 'mask')} on data that lack some"
+            )
+        named = data or (model.config.data if model.config else "")
+        if named and kind_of(named) == "table" and Path(named).is_file():
+            if data is None:
+                trained.open_data(model, None, progress)  # only the data it was trained on
+            rows, count = fill_table(model, Path(named), out, progress)
+        else:
+            stream.check_output(out, ".npy")
+            read = trained.open_data(model, data, progress)
+            rows, count = stream.write(out, stream.impute(model, read, progress))[0], read.missing
+    say(f"{count:,} values filled in, in {rows:,} rows: {out}")
+
+
+@app.command
 def sample(
     run: Run,
     /,
@@ -122,12 +150,14 @@ def export(run: Run, /, *, to: Literal["onnx", "torch", "safetensors"], out: Out
 
 
 @contextmanager
-def _opened(run: Path, out: Path, trust_data: bool = False) -> "Iterator[tuple[Trained, Progress]]":
+def _opened(
+    run: Path, out: Path, trust_data: bool = False, any_ending: bool = False
+) -> "Iterator[tuple[Trained, Progress]]":
     """Open the model and a display of progress; raise first if `out` cannot be written."""
     from narrows.inference.stream import check_output
     from narrows.inference.trained import open_trained
     from narrows.report.live.display import show_loading
 
-    check_output(out, ".npy")
+    check_output(out, *([out.suffix] if any_ending else [".npy"]))
     with show_loading() as progress:
         yield open_trained(run, trust_data), progress

@@ -5,7 +5,7 @@ dtype       uint8 (0..255, served as [0, 1]; only 0 and 1: served as they are), 
 (N, D)      vectors
 (N, H, W)   images of one channel
 rank 4      (N, H, W, C) if the last axis is 1, 3 or 4, else (N, C, H, W) if the second axis is
-values      finite; floats in [0, 1], or up to 1e15 in size with values="any"
+values      finite; floats in [0, 1], or up to 1e15 in size with values="any"; NaN with missing="mask"
 ==========  ============================================================================================
 
 A NaN in example 40,000 is cheaper to find here than in the loss an hour later, so every value is checked once, a few
@@ -14,18 +14,24 @@ megabytes at a time: an array mapped from disk is never read into memory as a wh
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, get_args
 
 import numpy as np
 import torch
 
+from narrows._util.checks import argument, one_of
 from narrows._util.errors import NarrowsError, OptionError, setting
 from narrows._util.progress import Progress, silent, steps
 from narrows._util.text import printable
-from narrows.data.dataset import Data, Values
+from narrows.data.counting import Counting
+from narrows.data.dataset import Data, Missing, Values
 from narrows.data.examples import ArrayExamples, Rows, release
 
 _CHUNK_BYTES = 1 << 24
 _QUICK = 1 << 30  # bytes that are checked without showing progress
+FILL_IN = "fill them in or leave those examples out"
+MASK = setting("missing", "mask")
 CHANNELS = (1, 3, 4)
 LARGEST = 1e15
 MOST_VALUES = 1 << 26
@@ -33,7 +39,14 @@ MOST_VALUES = 1 << 26
 
 
 def from_array(
-    array: np.ndarray | torch.Tensor, values: Values = "unit", name: str = "array", progress: Progress = silent
+    array: np.ndarray | torch.Tensor,
+    values: Values = "unit",
+    name: str = "array",
+    progress: Progress = silent,
+    *,
+    missing: Missing = "refuse",
+    weights: Any = None,
+    groups: Any = None,
 ) -> Data:
     """Check an array and wrap it, without a copy, as `Data`.
 
@@ -43,6 +56,9 @@ def from_array(
         values: "unit" if floats must lie in [0, 1], "any" for any finite numbers.
         name: What errors and run folders call the data.
         progress: Called with (what, done, total) while the values are checked.
+        missing: "mask" if NaN (and what a masked array masks) stands for a value that was not observed.
+        weights: How much each example counts, (N,): numbers from 0 on; by default all count the same.
+        groups: The group of each example, (N,), numbers or texts: a group is never divided between splits.
 
     Returns:
         The data, with examples of shape (D,) or (C, H, W), float32.
@@ -52,16 +68,25 @@ def from_array(
     """
     if values not in ("unit", "any"):
         raise NarrowsError(f"{name}: {setting('values')} must be unit or any; it is {values!r}")
-    array = _as_numpy(array, name)
+    check_missing(missing)
+    array = _as_numpy(array, name, missing)
     check_dtype(array.dtype, name)
-    return from_rows(channels_last(array, name), values, name, progress)
+    data = from_rows(channels_last(array, name), values, name, progress, missing)
+    return replace(data, counting=Counting.of(len(array), weights, groups))
 
 
-def from_rows(stored: Rows, values: Values, name: str, progress: Progress = silent) -> Data:
+def check_missing(missing: Missing) -> None:
+    """Raise if this is not one of the words for what NaN means."""
+    argument("missing", missing, one_of(get_args(Missing)))
+
+
+def from_rows(
+    stored: Rows, values: Values, name: str, progress: Progress = silent, missing: Missing = "refuse"
+) -> Data:
     """Check the values of rows, (N, D) or (N, H, W, C), and wrap them as `from_array` does."""
     if stored.dtype.kind == "f":
-        check_floats(stored, values, name, progress)
-        return Data(name, ArrayExamples(stored), values)
+        absent = check_floats(stored, values, name, progress, missing)
+        return Data(name, ArrayExamples(stored), values, missing=absent)
     only_zeros_and_ones = stored.dtype.kind == "b" or all(chunk.max() <= 1 for _, chunk in _chunks(stored, progress))
     return Data(name, ArrayExamples(stored, 1.0 if only_zeros_and_ones else 1 / 255), "unit")
 
@@ -82,11 +107,16 @@ def tensor_to_numpy(tensor: torch.Tensor, name: str) -> np.ndarray:
         raise dtype_error(name, f"{tensor.dtype} ({tensor.layout})") from None
 
 
-def _as_numpy(array: object, name: str) -> np.ndarray:
+def _as_numpy(array: object, name: str, missing: Missing) -> np.ndarray:
     if isinstance(array, torch.Tensor):
         return tensor_to_numpy(array, name)
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-        raise NarrowsError(f"{name}: some values are masked; fill them in (array.filled) or leave those examples out")
+        if missing == "mask":
+            return np.ma.filled(array.astype(np.promote_types(array.dtype, np.float32)), np.nan)
+        raise NarrowsError(
+            f"{name}: some values are masked; {setting('missing', 'mask')} trains on the others, or fill them in "
+            "(array.filled) or leave those examples out"
+        )
     if not isinstance(array, np.ndarray):
         raise NarrowsError(
             f"{name}: a {type(array).__name__} is not an array; pass a numpy array, a torch tensor or Dataset, or the "
@@ -140,23 +170,49 @@ def channels_last(array: np.ndarray, name: str) -> np.ndarray:
     )
 
 
-def check_floats(array: Rows, values: Values, name: str, progress: Progress = silent) -> None:
-    """Raise if a value is not finite, lies outside [0, 1] for "unit", or is too large for single precision."""
+def check_floats(
+    array: Rows, values: Values, name: str, progress: Progress = silent, missing: Missing = "refuse"
+) -> int:
+    """Return how many values are missing.
+
+    Raises:
+        NarrowsError: A value is not finite (nor NaN, for "mask"), lies outside [0, 1] for "unit", or is too large for
+            single precision; or a column has no value at all.
+    """
     low, high = np.inf, -np.inf
-    broken, first = 0, 0
+    broken, first, absent = 0, 0, 0
+    seen = np.zeros(array.shape[1:], bool)
     for start, chunk in _chunks(array, progress):
         finite = np.isfinite(chunk)
         if finite.all():
             low, high = min(low, float(chunk.min())), max(high, float(chunk.max()))
+            seen[...] = True
             continue
+        if missing == "mask":
+            gaps = np.isnan(chunk)
+            seen |= finite.any(0)
+            absent += int(np.count_nonzero(gaps))
+            if finite.any():
+                low, high = min(low, float(chunk[finite].min())), max(high, float(chunk[finite].max()))
+            finite |= gaps
+            if finite.all():
+                continue
         if not broken:
             first = start + int(np.argwhere(~finite)[0, 0])
         broken += finite.size - int(np.count_nonzero(finite))
     if broken:
-        raise NarrowsError(
-            f"{name}: {broken} of {math.prod(array.shape)} values are NaN or infinite, first in example {first}; "
-            "fill them in or leave those examples out"
+        kind = "infinite" if missing == "mask" else "NaN or infinite"
+        raise OptionError(
+            f"{name}: {broken} of {math.prod(array.shape)} values are {kind}, first in example {first}",
+            FILL_IN if missing == "mask" else f"{FILL_IN}, or train on what was observed with {MASK}",
+            FILL_IN,
         )
+    if seen.ndim == 1 and not seen.all():
+        raise NarrowsError(
+            f"{name}: column {int(seen.argmin())} has no value in any of {len(array)} rows; leave it out"
+        )
+    if absent == math.prod(array.shape):
+        raise NarrowsError(f"{name}: all values are missing; check how it was written")
     if values == "unit" and not 0 <= low <= high <= 1:
         raise OptionError(
             f"{name}: values range from {low:.6g} to {high:.6g}, outside [0, 1]",
@@ -168,6 +224,7 @@ def check_floats(array: Rows, values: Values, name: str, progress: Progress = si
             f"{name}: values range from {low:.6g} to {high:.6g}, "
             f"more than single precision can square and sum ({LARGEST:.3g}); rescale them"
         )
+    return absent
 
 
 def _chunks(array: Rows, progress: Progress) -> Iterator[tuple[int, np.ndarray]]:

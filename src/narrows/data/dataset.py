@@ -7,12 +7,15 @@ import numpy as np
 
 from narrows._util.checks import TEXT, Rule, argument, instance_of, one_of
 from narrows._util.text import printable
+from narrows.data.counting import PLAIN, Counting
 from narrows.data.examples import ArrayExamples, ExactRows, Examples
 from narrows.data.factors import Factors
 
 if TYPE_CHECKING:
     from narrows.data.splits import Splits
 
+Missing = Literal["refuse", "mask"]
+"""What a NaN among the values means: an error, or a value that was not observed."""
 Values = Literal["unit", "any"]
 """unit: every value lies in [0, 1], as pixels do; any: any finite numbers."""
 
@@ -57,6 +60,10 @@ class Data:
     """The names of a table's columns; empty for other data."""
     stream: StreamOf | None = None
     """How the set is divided and ordered, if it is read while it is used."""
+    missing: int = 0
+    """How many values were not observed; they are served as NaN."""
+    counting: Counting = PLAIN
+    """Weights of the examples, and groups of examples that belong together."""
 
     def __post_init__(self) -> None:
         argument("name", self.name, TEXT)

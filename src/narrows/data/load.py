@@ -29,7 +29,8 @@ from narrows._util.files import check_regular
 from narrows._util.progress import Progress, silent
 from narrows._util.room import bytes_in
 from narrows._util.text import printable
-from narrows.data.dataset import Data, Values
+from narrows.data.arrays import check_missing
+from narrows.data.dataset import Data, Missing, Values
 from narrows.data.named.catalogue import SETS, Source, open_set
 from narrows.data.options import APPLIES_TO, Kind, ReadOptions, SplitBy
 from narrows.data.readers.archives import load_npy, load_npz
@@ -37,7 +38,7 @@ from narrows.data.readers.hdf5 import load_hdf5
 from narrows.data.readers.hub import load_hub
 from narrows.data.readers.images import LARGEST, SMALLEST, load_images
 from narrows.data.readers.shards import in_folder, is_pattern, load_npy_shards, matching, shard_kind
-from narrows.data.readers.tables import load_table
+from narrows.data.readers.tables import Roles, load_table
 from narrows.data.streams.addresses import hub_address, is_address
 
 ENDINGS: dict[str, Kind] = {
@@ -61,6 +62,9 @@ def load(
     image_size: str | int | tuple[int, int] | None = None,
     skip_broken: bool = False,
     columns: str | Sequence[str] | None = None,
+    missing: Missing = "refuse",
+    group_column: str | None = None,
+    weight_column: str | None = None,
     stream: bool = False,
     split_by: SplitBy = "row",
     cache_size: str | int = "8GB",
@@ -75,6 +79,9 @@ def load(
         image_size: Folders of images and hf: sets: scale and crop each to 64, "48x64" or (48, 64), height x width.
         skip_broken: Folders of images: leave out files that cannot be read.
         columns: Tables: the columns to take, a list or "a,b,c"; by default all.
+        missing: Arrays and tables: "mask" if NaN or an empty field stands for a value that was not observed.
+        group_column: Tables: the column that names the group of each row; a group is never divided between splits.
+        weight_column: Tables: the column with the weight of each row, a number from 0 on.
         stream: Shards on a disk: read them through a local cache, as those at an address always are.
         split_by: Streamed shards: hold out rows, or whole "shard"s, by a hash.
         cache_size: Streamed shards: what they may take on the local disk at a time, "2GB", "500MB" or bytes.
@@ -95,7 +102,22 @@ def load(
         columns = tuple(several("columns", columns, TEXT, "names of columns, a list or 'a,b,c'"))
     argument("stream", stream, FLAG)
     argument("split_by", split_by, one_of(("row", "shard")))
-    options = ReadOptions(source, image_size, skip_broken, columns, values, stream, split_by, cache_size)
+    check_missing(missing)
+    for name, column in (("group_column", group_column), ("weight_column", weight_column)):
+        argument(name, column, TEXT, or_none=True)
+    options = ReadOptions(
+        source,
+        image_size,
+        skip_broken,
+        columns,
+        missing,
+        group_column,
+        weight_column,
+        values,
+        stream,
+        split_by,
+        cache_size,
+    )
     return read(data, options, progress)
 
 
@@ -111,6 +133,9 @@ def read(data: str | os.PathLike[str], options: ReadOptions, progress: Progress 
     if kind == "remote" or options.stream:
         from narrows.data.streams.stream import load_stream  # not above: only streams need fsspec
 
+        for name in ("missing", "group_column", "weight_column"):
+            if name in options.given():
+                raise NarrowsError(f"{setting(name)} is not for data that are streamed; leave it out")
         room, columns = _bytes(options.cache_size), _names(options.columns)
         if kind == "hub":
             text, columns = hub_address(text.removeprefix(HUB))
@@ -128,16 +153,17 @@ def read(data: str | os.PathLike[str], options: ReadOptions, progress: Progress 
     if kind == "folder":
         return load_images(path, size, options.skip_broken, progress)
     if kind == "npz":
-        return load_npz(path, key, values, progress)
+        return load_npz(path, key, values, progress, options.missing)
     if kind == "hdf5":
-        return load_hdf5(path, key, values, progress)
+        return load_hdf5(path, key, values, progress, options.missing)
     if key:
         raise NarrowsError(f"{text}: {path} holds one array without a name; leave out ::{key}")
     if kind == "table":
-        return load_table(path, _names(options.columns), progress)
+        roles = Roles(options.group_column, options.weight_column)
+        return load_table(path, _names(options.columns), progress, options.missing, roles)
     if path.is_file():
-        return load_npy(path, values, progress)
-    return load_npy_shards(path, values, progress)
+        return load_npy(path, values, progress, options.missing)
+    return load_npy_shards(path, values, progress, options.missing)
 
 
 def absolute(data: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
-from narrows.data.dataset import Values
+from narrows.data.dataset import Missing, Values
 from narrows.data.named.catalogue import Source
 
 SplitBy = Literal["row", "shard"]
@@ -19,6 +19,9 @@ APPLIES_TO: dict[str, tuple[tuple[Kind, ...], str]] = {
     "image_size": (("folder", "hub", "remote"), "folders of images and hf: sets"),
     "skip_broken": (("folder",), "folders of images"),
     "columns": (("table", "remote"), "tables (.csv, .tsv, .parquet)"),
+    "missing": (("npy", "npz", "table", "hdf5"), "arrays and tables that are read as a whole"),
+    "group_column": (("table",), "tables (.csv, .tsv, .parquet)"),
+    "weight_column": (("table",), "tables (.csv, .tsv, .parquet)"),
     "stream": (("npy", "table", "remote", "hub"), "shards (.npy, .parquet) and hf: sets"),
     "split_by": (("npy", "table", "remote", "hub"), "shards that are streamed"),
     "cache_size": (("npy", "table", "remote", "hub"), "shards that are streamed"),
@@ -38,6 +41,12 @@ class ReadOptions:
     """Folders of images: leave out files that cannot be read."""
     columns: str | Sequence[str] | None = None
     """Tables: the columns to take, a list or "a,b,c"; None for all."""
+    missing: Missing = "refuse"
+    """Arrays and tables: whether NaN (an empty field) is refused, or masked as a value that was not observed."""
+    group_column: str | None = None
+    """Tables: the column that says which rows belong together (a subject, a plate); it is not trained on."""
+    weight_column: str | None = None
+    """Tables: the column that says how much each row counts; it is not trained on."""
     values: Values = "unit"
     """unit: floats must lie in [0, 1]; any: any finite numbers."""
     stream: bool = False

@@ -2,9 +2,10 @@
 
 All indices are shuffled with PCG64(seed). The first tenth, at most 5,000, is validation; the next tenth, at most
 10,000, is test; the rest is train. A set with an official test split keeps it, and validation is a tenth (at most
-5,000) of the others. Validation and test have at least two examples each, so that errors have a spread. Every split
-is sorted, so that reading a split in order reads the file in order. Sets that are streamed have a rule of their own
-(streams/split.py).
+5,000) of the others. Where examples have groups, the groups are shuffled instead, and validation and test take whole
+groups until they have that many examples, and 30 groups if that is at most a fifth of them. Validation and test have
+at least two examples each, so that errors have a spread. Every split is sorted, so that reading a split in order reads
+the file in order. Sets that are streamed have a rule of their own (streams/split.py).
 """
 
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from narrows.data.dataset import Data
 
 MOST_VALIDATION = 5_000
 MOST_TEST = 10_000
+GROUPS = 30
+"""Groups that validation and test have at least, if there are enough: fewer cannot certify anything."""
 _BYTES = 32
 """Memory per example for the shuffled order, its sorted parts and what lies between."""
 
@@ -109,7 +112,10 @@ def split(data: Data, seed: int = 0) -> Splits:
             f"{data.name}: the order of {count:,} examples needs {amount(needed)} of memory, and {amount(free)} are "
             "free; use fewer examples"
         )
+    groups = data.counting.groups
     order = shuffled(count, seed)
+    if groups is not None:
+        return _by_group(data, groups, seed)
     if data.test is None:
         held = _tenth(count, MOST_VALIDATION)
         validation, test, train = np.split(order, [held, held + _tenth(count, MOST_TEST)])
@@ -123,6 +129,28 @@ def split(data: Data, seed: int = 0) -> Splits:
             )
         validation, train = np.split(others, [_tenth(len(others), MOST_VALIDATION)])
     return Splits(np.sort(train), np.sort(validation), np.sort(test))
+
+
+def _by_group(data: Data, groups: np.ndarray, seed: int) -> Splits:
+    """Divide examples so that all of a group are in one split."""
+    if data.test is not None:
+        raise NarrowsError(f"{data.name} has a test split of its own, which groups cannot change; leave them out")
+    count, names = len(groups), np.unique(groups)
+    order = names[shuffled(len(names), seed)]
+    ends = np.cumsum(np.bincount(groups)[order])  # examples in the first groups of the order
+    first = _enough(ends, _tenth(count, MOST_VALIDATION), len(names))
+    second = first + _enough(ends[first:] - ends[first - 1], _tenth(count, MOST_TEST), len(names))
+    place = np.empty(int(names.max()) + 1, np.int64)
+    place[order] = np.arange(len(order))
+    where = place[groups]
+    validation, test = np.flatnonzero(where < first), np.flatnonzero((where >= first) & (where < second))
+    return Splits(np.flatnonzero(where >= second), validation, test, rule=f"by {len(names):,} whole groups")
+
+
+def _enough(ends: np.ndarray, examples: int, groups: int) -> int:
+    """Return how many of the first groups to take, from the number of examples that they hold; a third at most."""
+    least = GROUPS if groups // 5 >= GROUPS else 1
+    return min(max(int(np.searchsorted(ends, examples)) + 1, least), groups // 3)
 
 
 def shuffled(count: int, seed: int, *key: int) -> np.ndarray:

@@ -17,24 +17,32 @@ class Moments:
 
     Arguments:
         covariance: Also keep the covariance of all pairs of values; rows must then be vectors, (rows, d).
+        missing: Leave NaN out: each value has a count of its own. A value that was never observed has mean and
+            variance 0.
     """
 
-    def __init__(self, covariance: bool = False) -> None:
-        self.count = 0
+    def __init__(self, covariance: bool = False, missing: bool = False) -> None:
+        self.count: int | float = 0
+        """How many rows there were, or their weights together."""
+        self.seen: float | np.ndarray = 0
+        """The same for each value, `shape`, where values are missing or rows have weights."""
         self.first = self.low = self.high = np.zeros(0)
-        self._total = self._squares = self._products = np.zeros(0)
-        self._pairs = covariance
+        self._total, self._squares, self._products = np.zeros(0), np.zeros(0), np.zeros(0)
+        self._pairs, self._missing = covariance, missing
 
     @classmethod
-    def of(cls, parts: Iterable[np.ndarray | Tensor], covariance: bool = False) -> "Moments":
+    def of(cls, parts: Iterable[np.ndarray | Tensor], covariance: bool = False, missing: bool = False) -> "Moments":
         """Return the moments of rows that come in parts, `(rows, *shape)` each."""
-        moments = cls(covariance)
+        moments = cls(covariance, missing)
         for part in parts:
             moments.add(part)
         return moments
 
-    def add(self, rows: np.ndarray | Tensor) -> None:
-        """Add more rows, `(rows, *shape)`."""
+    def add(self, rows: np.ndarray | Tensor, weight: np.ndarray | None = None) -> None:
+        """Add more rows, `(rows, *shape)`; a row with a weight of 2 counts as two.
+
+        Weights, (rows,), are given for all rows or for none, and not together with a covariance.
+        """
         x = np.asarray(rows, np.float64)
         if not len(x):
             return
@@ -42,6 +50,9 @@ class Moments:
             self.first = self.low = self.high = x[0].copy()
             self._total, self._squares = np.zeros_like(x[0]), np.zeros_like(x[0])
             self._products = np.zeros((x.shape[1], x.shape[1]) if self._pairs else 0)
+        if self._missing or weight is not None:
+            self._add_some(x, np.ones(len(x)) if weight is None else weight)
+            return
         self.low, self.high = np.minimum(self.low, x.min(0)), np.maximum(self.high, x.max(0))
         x = x - self.first
         self._total += x.sum(0)
@@ -49,16 +60,45 @@ class Moments:
             self._products += x.T @ x
         self._squares += np.square(x, out=x).sum(0)
         self.count += len(x)
+        self.seen = self.count
+
+    def _add_some(self, x: np.ndarray, weight: np.ndarray) -> None:
+        """Add rows that have weights, or of which not every value was observed."""
+        seen = ~np.isnan(x) if self._missing else np.ones(x.shape, bool)
+        new = np.isnan(self.first) & seen.any(0)  # values whose first observation is among these rows
+        self.first = np.where(new, np.take_along_axis(x, seen.argmax(0)[None], 0)[0], self.first)
+        self.low = np.fmin(self.low, np.fmin.reduce(x, 0))
+        self.high = np.fmax(self.high, np.fmax.reduce(x, 0))
+        weights = seen * weight.reshape(-1, *(1,) * (x.ndim - 1))
+        x = np.where(seen, x - self.first, 0.0)
+        self._total += (weights * x).sum(0)
+        self._squares += (weights * np.square(x)).sum(0)
+        self.count += float(weight.sum())
+        self.seen = self.seen + weights.sum(0)
+
+    @property
+    def observed(self) -> float:
+        """How many values a row has on average: all of them, unless some are missing."""
+        return float(np.sum(self.seen) / self.count) if self._missing else float(self.first.size)
+
+    @property
+    def total_variance(self) -> float:
+        """The variance of all values of a row together; a value that is observed in half of the rows counts half."""
+        return float((self.seen * self.variance).sum() / self.count) if self._missing else float(self.variance.sum())
 
     @property
     def mean(self) -> np.ndarray:
         """The mean of each value, `shape`."""
-        return self.first + self._total / self.count
+        return np.where(np.isnan(self.first), 0.0, self.first) + self._total / self._counts
 
     @property
     def variance(self) -> np.ndarray:
         """The variance of each value, `shape`, with `count` as its divisor."""
-        return np.maximum(self._squares / self.count - np.square(self._total / self.count), 0)
+        return np.maximum(self._squares / self._counts - np.square(self._total / self._counts), 0)
+
+    @property
+    def _counts(self) -> np.ndarray:
+        return np.where(np.greater(self.seen, 0), self.seen, 1)
 
     @property
     def std(self) -> np.ndarray:

@@ -60,11 +60,13 @@ class AffineUnits:
         return torch.tensor(self.shift), torch.tensor(self.unit)
 
 
-def column_units(array: Rows, index: np.ndarray, scaling: ColumnScaling) -> AffineUnits:
+def column_units(
+    array: Rows, index: np.ndarray, scaling: ColumnScaling, missing: bool = False, weights: np.ndarray | None = None
+) -> AffineUnits:
     """Measure the columns of `array`, (N, D), on the rows of `index`; a constant column gets a unit of 1."""
-    columns = Moments()
+    columns = Moments(missing=missing)
     for part in steps(len(index), _ROWS):
-        columns.add(array[index[part]])
+        columns.add(array[index[part]], None if weights is None else weights[index[part]])
         release(array)
     shift, unit = (columns.low, columns.high - columns.low) if scaling == "minmax" else (columns.mean, columns.std)
     return AffineUnits(shift, np.where((unit > 0) & (columns.high > columns.low), unit, 1.0))
@@ -89,11 +91,11 @@ def scale_columns(data: Data, index: np.ndarray, scaling: ColumnScaling) -> tupl
         if (
             data.columns and isinstance(examples, ArrayExamples) and data.stream is None
         ):  # whose values are checked later
-            check_floats(examples.array, "any", data.name)
+            check_floats(examples.array, "any", data.name, missing="mask" if data.missing else "refuse")
         return data, None
     if data.is_image or not isinstance(examples, ArrayExamples):
         raise NarrowsError(f"{setting('scaling', scaling)} is for vectors, and {data.name} holds images; leave it out")
-    stored = column_units(examples.array, index, scaling)
+    stored = column_units(examples.array, index, scaling, data.missing > 0, data.counting.weights)
     served = dataclasses.replace(examples, shift=stored.shift, scale=1 / stored.unit)
     users = AffineUnits(stored.shift * examples.scale, stored.unit * examples.scale)  # bytes count as 0 to 1
     return dataclasses.replace(data, examples=served, values="any"), users
@@ -113,13 +115,15 @@ def common_units(x: np.ndarray, tau: float | None, limits: tuple[float, float]) 
     Raises:
         NarrowsError: The values, their spread or tau cannot be represented after scaling.
     """
-    largest = max(-float(x.min()), float(x.max()))
+    missing = bool(np.isnan(x.min()))
+    largest = max(-float(np.nanmin(x)), float(np.nanmax(x)))
     if largest > LARGEST_VALUE:
         raise NarrowsError(
             f"X has values up to {largest:.3g}, and double precision cannot sum squares above {LARGEST_VALUE:g}; "
             f"divide X by a large number first"
         )
-    values = Moments.of(x[part] for part in steps(len(x), max(1, _VALUES * len(x) // x.size)))
+    parts = steps(len(x), max(1, _VALUES * len(x) // x.size))
+    values = Moments.of((x[part] for part in parts), missing=missing)
     mean, std = values.mean, values.std
     spread = float(np.sqrt(np.square(std).mean()))
     varies = bool((std > np.finfo(x.dtype).eps * np.maximum(-values.low, values.high)).any())

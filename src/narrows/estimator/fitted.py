@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterator
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from narrows._util.memory import within_memory
 from narrows._util.progress import steps
 from narrows.data import thinned
 from narrows.data.arrays import CHANNELS
+from narrows.data.counting import Counting
 from narrows.estimator.settings import as_value_error
 from narrows.inference.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fit_sampler
 from narrows.model.vae import VAE, standard_normal
@@ -32,29 +34,56 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     mean_: np.ndarray
     n_components_: int
 
-    def transform(self, X: ArrayLike) -> np.ndarray:
-        """Return the codes of `X`, an array of shape `(N, n_components_)`."""
-        parts = self._parts(self._examples(X))
-        return torch.cat([model.encode(batch).mean for _, batch, model in parts]).numpy()
+    def transform(self, X: ArrayLike, n_components: int | None = None) -> np.ndarray:
+        """Return the codes of `X`, an array of shape `(N, n_components_)`.
+
+        Parameters
+        ----------
+        X : array
+            Examples, as for `fit`.
+        n_components : int, optional
+            Return only the first ones, which say most; `inverse_transform` takes them and leaves the others at 0.
+        """
+        x = self._examples(X)
+        if n_components is not None:
+            check_scalar(n_components, "n_components", Integral, min_val=0, max_val=self.n_components_)
+        parts = self._parts(x)
+        return torch.cat([model.encode(batch).mean[:, :n_components] for _, batch, model in parts]).numpy()
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
-        """Decode codes of shape `(N, n_components_)` into examples in their own unit."""
+        """Decode codes, of all dimensions or of the first ones, (N, k), into examples in their own unit."""
         check_is_fitted(self)
         z = check_array(X, dtype=[np.float64, np.float32], ensure_min_features=0, input_name="X")
-        if z.shape[1] != self.n_components_:
+        if z.shape[1] > self.n_components_:
             raise ValueError(f"codes have {self.n_components_} columns, one per dimension; X has {z.shape[1]}")
+        z = np.pad(z, ((0, 0), (0, self.n_components_ - z.shape[1])))
         out = np.empty((len(z), *self.shape_), z.dtype)
         for part, batch, model in self._parts(z):
             out[part] = self._outside(model.decode(batch))
         return out
 
-    def score(self, X: ArrayLike, y: None = None) -> float:
-        """Return the share of the variance of `X`, about the mean of the training data, that reconstructions keep."""
+    def impute(self, X: ArrayLike) -> np.ndarray:
+        """Return `X` with reconstructions in place of NaN; values that were observed stay as they are."""
         x = self._examples(X)
-        total = float(((x - self.mean_) ** 2).sum())
+        out = x.copy()
+        for part, batch, model in self._parts(x):
+            gaps = np.isnan(out[part])
+            out[part][gaps] = self._outside(model.reconstruct(batch)).numpy()[gaps]
+        return out
+
+    def score(self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of the variance of `X`, about the mean of the training data, that reconstructions keep.
+
+        Values that are missing do not count, and a row of weight 2 counts twice.
+        """
+        x = self._examples(X)
+        with as_value_error():
+            weights = Counting.of(len(x), sample_weight, names=("sample_weight", "")).weights
+        weights = np.ones(len(x)) if weights is None else weights
+        total = float(weights @ _squares(x - self.mean_))
         lost = 0.0
         for part, batch, model in self._parts(x):
-            lost += float(((x[part] - self._outside(model.reconstruct(batch)).numpy()) ** 2).sum())
+            lost += float(weights[part] @ _squares(x[part] - self._outside(model.reconstruct(batch)).numpy()))
         return 1 - lost / total if total > 0 else float(lost == 0)
 
     def sample(
@@ -106,7 +135,15 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _examples(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
-        x: np.ndarray = check_array(X, dtype=[np.float64, np.float32], allow_nd=True, estimator=self, input_name="X")
+        finite: Any = "allow-nan" if self.model_.network is not None and self.model_.network.masked else True
+        x: np.ndarray = check_array(
+            X,
+            dtype=[np.float64, np.float32],
+            allow_nd=True,
+            ensure_all_finite=finite,
+            estimator=self,
+            input_name="X",
+        )
         images = x.ndim > 2 or len(self.shape_) > 1  # scikit-learn checks rows itself
         if images and x.shape[1:] != self.shape_:
             raise ValueError(f"X must hold examples of shape {self.shape_}, as in fit; these have {x.shape[1:]}")
@@ -136,3 +173,8 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _channels_last(self) -> bool:
         """Whether the channels of an image are its last axis, by the rule of `narrows.data.from_array`."""
         return len(self.shape_) == 3 and self.shape_[-1] in CHANNELS
+
+
+def _squares(differences: np.ndarray) -> np.ndarray:
+    """Return the squares summed over each row, float64; NaN counts as 0."""
+    return np.nansum(np.square(differences, dtype=np.float64), axis=tuple(range(1, differences.ndim)))

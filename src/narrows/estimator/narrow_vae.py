@@ -11,31 +11,31 @@ with PCA. They are computed in the precision of the input. There is no `partial_
 on all of the data, and a stream has no such moment.
 """
 
+import copy
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import validate_data
+from torch import Tensor
 
-from narrows.data import from_array, split
-from narrows.data.units import common_units
+from narrows._util.errors import NarrowsError, setting
+from narrows.data.dataset import Missing
 from narrows.estimator.fitted import FittedVAE
-from narrows.estimator.settings import LOG_EVERY, as_value_error, settings_of
+from narrows.estimator.settings import LOG_EVERY, PROMISES, as_value_error
+from narrows.estimator.training import Found, Prepared, checked, prepare, train_in_memory
 from narrows.model.vae import VAE
 from narrows.networks import build
 from narrows.recipes.registry import RecipeName
 from narrows.runs.certificate import CONFIDENCE, FEWEST, with_bound
 from narrows.runs.records import MetricRow, Result
-from narrows.training.config import LARGEST, SMALLEST
+from narrows.training.front import checked_taus
 from narrows.training.listeners import Listener, RunStart
-from narrows.training.setup import Build, make_plan
-from narrows.training.sinks import MemorySink
-from narrows.training.trainer import Trainer
-
-LEAST_ROWS = 10
+from narrows.training.setup import Build
 
 
 class NarrowVAE(FittedVAE):
@@ -48,8 +48,19 @@ class NarrowVAE(FittedVAE):
         features if that is less.
     explained : float, default 0.9
         The promise: the share of the data's variance to keep, as for `PCA(0.9)`.
-    tau : float, optional
-        The promise as a number, instead of `explained`: the squared error of one example, summed over features.
+    tau, tau_per_value : float, optional
+        The promise as a number, instead of `explained`: the error of one example, summed over features; or that
+        divided by the number of features.
+    as_good_as : int, optional
+        The promise by example, instead of `explained`: as good as a plain VAE with this many dimensions, which is
+        trained first.
+    error : "squared", "absolute", "cross-entropy" or callable
+        What the promise is about. Cross-entropy is for values in [0, 1]. A callable takes examples and their
+        reconstructions, two tensors `(batch, *shape)` in the unit of `X` (images with channels first), and returns one
+        number per example; it needs `tau`.
+    missing : "refuse" or "mask"
+        mask: NaN stands for a value that was not observed. The error, `tau_` and the certificate then count observed
+        values only, and `impute` fills in the others.
     confidence : float, default 0.95
         How certain the certificate is; it is approximate, because values have no limit (docs/certificate.md).
     recipe : "fast" or "paper"
@@ -81,6 +92,9 @@ class NarrowVAE(FittedVAE):
         The promise as a number.
     dimension_cost_ : array, one number per dimension
         How much the squared error of one example rises when a dimension is removed; largest first.
+    feature_cost_ : array, features x dimensions
+        What each dimension says about each feature: how much the feature's error rises without it. The sum over
+        features is `dimension_cost_`. Only for rows (N, D), and named errors.
     explained_variance_ratio_ : array, one number per dimension
         Share of the variance that a dimension adds to those before it, measured on test rows by decoding only the
         first k dimensions; its cumulative sum is the share that k of them explain.
@@ -92,6 +106,8 @@ class NarrowVAE(FittedVAE):
         The answer with its certificate.
     model_ : narrows.VAE
         The model, a torch module.
+    front_ : dict
+        After `front`: a fitted estimator for each tau.
     """
 
     def __init__(
@@ -100,6 +116,10 @@ class NarrowVAE(FittedVAE):
         *,
         explained: float = 0.9,
         tau: float | None = None,
+        tau_per_value: float | None = None,
+        as_good_as: int | None = None,
+        error: Literal["squared", "absolute", "cross-entropy"] | Callable[[Tensor, Tensor], Tensor] = "squared",
+        missing: Missing = "refuse",
         confidence: float = CONFIDENCE,
         recipe: RecipeName = "fast",
         max_steps: int | None = None,
@@ -114,6 +134,10 @@ class NarrowVAE(FittedVAE):
         self.n_components = n_components
         self.explained = explained
         self.tau = tau
+        self.tau_per_value = tau_per_value
+        self.as_good_as = as_good_as
+        self.error = error
+        self.missing = missing
         self.confidence = confidence
         self.recipe = recipe
         self.max_steps = max_steps
@@ -125,60 +149,109 @@ class NarrowVAE(FittedVAE):
         self.verbose = verbose
         self.warm_start = warm_start
 
-    def fit(self, X: ArrayLike, y: None = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Self:
         """Train on `X` and find the number of dimensions.
 
-        `X` holds examples in any unit, (N, D), (N, H, W) or (N, H, W, C); `y` is ignored. A ValueError names the
-        parameter, the rule and the value that cannot be used.
+        Parameters
+        ----------
+        X : array of shape (N, D), (N, H, W) or (N, H, W, C)
+            Examples in any unit.
+        y : None
+            Ignored.
+        sample_weight : array of shape (N,), optional
+            How much each row counts, from 0 on. Error, `tau_`, mean and explained variance are then weighted, and what
+            is certified is the mean error over the population that the weights describe.
+        groups : array of shape (N,), optional
+            The group of each row: a subject, a plate, a video. A group is never divided between training, validation
+            and test, and the certificate counts groups, not rows. Leave it out only if rows are independent.
+
+        Raises
+        ------
+        ValueError
+            The text names the parameter, the rule and the value that cannot be used.
         """
-        config = settings_of(self)
-        x = check_array(
-            X, dtype=[np.float64, np.float32], allow_nd=True, ensure_min_samples=0, estimator=self, input_name="X"
-        )
-        if x.ndim > 4 or 0 in x.shape[1:]:
-            raise ValueError(f"X must hold rows (N, D) or images (N, H, W) or (N, H, W, C); its shape is {x.shape}")
-        if len(x) < LEAST_ROWS:
-            raise ValueError(
-                f"fitting needs at least {LEAST_ROWS} samples, to train, validate and test; n_samples={len(x)}"
-            )
+        x = checked(self, X)
         before = self._previous_model(x) if self.warm_start else None
+        prepared = prepare(self, x, sample_weight, groups)
+        if before is not None:
+            prepared = replace(prepared, config=replace(prepared.config, n=before.n))
         with as_value_error():
-            tau = None if self.tau is None else float(self.tau)
-            units, mean = common_units(x, tau, (SMALLEST, LARGEST))
-            data = from_array(units.scaled(x), "any", name="X")
-            config = replace(
-                config,
-                tau=None if tau is None else tau / units.square,
-                n=config.n if before is None else before.n,
-                batch=min(config.batch, len(split(data).train)),
-            )
-            listener = _Printer(units.square) if self.verbose else Listener()
-            trainer = Trainer(make_plan(config, data, units.square), listener, self._build(before))
-            if before is not None:
-                trainer.load_weights(before)
-            sink = MemorySink()
-            result = trainer.start(sink).in_unit(units.square)
-        assert sink.model is not None
-        model = sink.model.cpu()
-        model.scaling = model.scaling.in_units(*units.tensors())
-        if before is not None and before.network is not None:
-            model.network = replace(before.network, n=model.n)
-        rows = [row.in_unit(units.square) for row in sink.rows]
+            found = train_in_memory(prepared, self._listener(prepared), self._build(before), before)
         validate_data(self, X, skip_check_array=True)  # from here on the estimator is the new one
-        self.model_ = model
+        self._take(prepared, found)
+        self._warn(found.result)
+        return self
+
+    def front(
+        self,
+        X: ArrayLike,
+        taus: Sequence[float],
+        *,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> dict[float, Self]:
+        """Find the number of dimensions for several promises in one run, and return a fitted estimator for each.
+
+        The smallest tau comes first; the search for the next one continues where that of the one before ended, so all
+        of them together take little longer than the smallest. The answer is kept as `front_`; the estimator itself
+        stays as it was.
+
+        Parameters
+        ----------
+        X : array
+            Examples, as for `fit`.
+        taus : sequence of float
+            The promises, in the unit of the error, instead of the estimator's own.
+        sample_weight, groups : arrays, optional
+            As for `fit`.
+        """
+        single: Self = copy.copy(self).set_params(explained=None, warm_start=False, **dict.fromkeys(PROMISES))
+        with as_value_error():
+            if self.warm_start:
+                raise NarrowsError(f"{setting('warm_start')} is for fit; a front begins with networks of its own")
+            levels = _rising(taus)
+        x = checked(self, X)
+        fitted: dict[float, Self] = {}
+        settled: dict[str, Any] | None = None
+        for tau in levels:
+            one: Self = copy.copy(single).set_params(tau=tau)
+            prepared = prepare(one, x, sample_weight, groups)
+            with as_value_error():
+                checked_taus(replace(prepared.config, tau=None), [1.0])
+                listener = self._listener(prepared)
+                found = train_in_memory(prepared, listener, self._build(None), settled=settled, keep_settled=True)
+            settled = found.settled or settled
+            validate_data(one, X, skip_check_array=True)
+            one._take(prepared, found)
+            one._warn(found.result)
+            fitted[tau] = one
+        self.front_: dict[float, Self] = fitted
+        return fitted
+
+    def _take(self, prepared: Prepared, found: Found) -> None:
+        """Become the estimator that was fitted."""
+        result = found.result
+        self.model_ = found.model
         self.result_ = result
-        self.shape_: tuple[int, ...] = x.shape[1:]
-        self.mean_ = mean
-        self.n_components_ = model.n
+        self.shape_ = prepared.shape
+        self.mean_ = prepared.mean
+        self.n_components_ = found.model.n
         self.met_ = result.met
         self.tau_ = result.tau
         self.dimension_cost_ = np.array([dimension.cost for dimension in result.dimensions])
-        falls = -np.diff(result.errors_of_first) if model.n else np.empty(0)
+        falls = -np.diff(result.errors_of_first) if found.model.n else np.empty(0)
         self.explained_variance_ratio_ = falls / (result.variance or result.errors_of_first[0])
-        columns = zip(*(vars(row).values() for row in rows), strict=True)
+        if result.feature_costs:
+            self.feature_cost_ = np.array(result.feature_costs)
+        elif hasattr(self, "feature_cost_"):
+            del self.feature_cost_
+        columns = zip(*(vars(row).values() for row in found.rows), strict=True)
         self.history_ = dict(zip(MetricRow.columns(), map(list, columns), strict=False))
-        self._warn(result)
-        return self
+
+    def _listener(self, prepared: Prepared) -> Listener:
+        return _Printer(prepared.square) if self.verbose else Listener()
 
     def _previous_model(self, x: np.ndarray) -> VAE | None:
         """Return the model to continue with; one without dimensions is of no use."""
@@ -222,7 +295,19 @@ class NarrowVAE(FittedVAE):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self.missing == "mask"
         return tags
+
+
+def _rising(taus: Sequence[float]) -> list[float]:
+    """Return the taus of a front in rising order."""
+    try:
+        found = sorted({float(tau) for tau in taus})
+    except (TypeError, ValueError, OverflowError):
+        found = []
+    if not found or not all(0 < tau < float("inf") for tau in found):
+        raise NarrowsError(f"{setting('taus')} must be one or more numbers above 0; they are {taus!r:.200}")
+    return found
 
 
 class _Printer(Listener):

@@ -2,33 +2,61 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from sklearn.utils import check_random_state
 
-from narrows._util.checks import ABOVE_ZERO, argument
+from narrows._util.checks import ABOVE_ZERO, COUNT, argument
 from narrows._util.errors import NarrowsError, as_argument, setting
+from narrows.data.arrays import check_missing
+from narrows.objective import ERRORS
 from narrows.recipes.registry import RECIPES
 from narrows.training.config import TrainConfig
 
 LOG_EVERY = 50
 """Batches per row of `history_`."""
+PROMISES = ("tau", "tau_per_value", "as_good_as")
+"""The promises that count instead of `explained`."""
+
+
+def missing_of(estimator: Any) -> bool | Literal["allow-nan"]:
+    """Return what scikit-learn's `check_array` shall do with values that are not finite."""
+    with as_value_error():
+        check_missing(estimator.missing)
+    return "allow-nan" if estimator.missing == "mask" else True
 
 
 def settings_of(estimator: Any) -> TrainConfig:
     """Return the parameters as the checked settings of a run; tau follows once the unit of `X` is known."""
     with as_value_error():
-        if estimator.tau is not None:
-            argument("tau", estimator.tau, ABOVE_ZERO)
-        elif estimator.explained is None:
-            raise NarrowsError(f"give a promise: {setting('explained', 0.9)}, or {setting('tau')}; both are None")
+        given = {name: getattr(estimator, name) for name in PROMISES}
+        given = {name: value for name, value in given.items() if value is not None}
+        for name, value in given.items():
+            argument(name, value, COUNT if name == "as_good_as" else ABOVE_ZERO)
+        if len(given) > 1:
+            raise NarrowsError(f"give only one of {', '.join(map(setting, given))}: each of them sets tau")
+        if not given and estimator.explained is None:
+            every = ", ".join(map(setting, PROMISES))
+            raise NarrowsError(f"give a promise: {setting('explained', 0.9)}, or one of {every}; all are None")
         narrowing = [name for name, recipe in RECIPES.items() if recipe.closes_gates]
         if estimator.recipe not in narrowing:
             raise NarrowsError(f"{setting('recipe')} must be one of {', '.join(narrowing)}; it is {estimator.recipe!r}")
+        if not callable(estimator.error) and estimator.error not in ERRORS:
+            raise NarrowsError(
+                f"{setting('error')} must be one of {', '.join(ERRORS)}, or a function of x and its reconstruction; it "
+                f"is {estimator.error!r}"
+            )
+        if callable(estimator.error) and "tau" not in given and "as_good_as" not in given:
+            raise NarrowsError(
+                f"{setting('error')} is a function, so the promise must be in its unit: give {setting('tau')}"
+            )
         return TrainConfig(
             data="X",
-            tau=None if estimator.tau is None else 1.0,
-            explained=estimator.explained if estimator.tau is None else None,
+            tau=1.0 if "tau" in given else None,
+            tau_per_value=1.0 if "tau_per_value" in given else None,
+            as_good_as=given.get("as_good_as"),
+            explained=None if given else estimator.explained,
+            error="squared" if callable(estimator.error) else estimator.error,
             confidence=estimator.confidence,
             n="auto" if estimator.n_components is None else estimator.n_components,
             steps="auto" if estimator.max_steps is None else estimator.max_steps,
@@ -46,7 +74,13 @@ def settings_of(estimator: Any) -> TrainConfig:
 @contextlib.contextmanager
 def as_value_error() -> Iterator[None]:
     """Raise an error of training as scikit-learn does, with settings under the names that the estimator gives them."""
-    names = {"batch": "batch_size", "steps": "max_steps", "n": "n_components", "sampler": "kind"}
+    names = {
+        "batch": "batch_size",
+        "steps": "max_steps",
+        "n": "n_components",
+        "sampler": "kind",
+        "weights": "sample_weight",
+    }
     try:
         yield
     except NarrowsError as error:

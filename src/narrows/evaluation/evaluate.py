@@ -24,6 +24,7 @@ from narrows._util.checks import COUNT, FUNCTION, SEED, Rule, argument, path_arg
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.progress import Progress, silent
 from narrows.data import Data, Examples, Splits, split, thinned
+from narrows.data.counting import Counting
 from narrows.data.dataset import DATA
 from narrows.data.examples import in_batches
 from narrows.data.statistics import Moments
@@ -97,6 +98,11 @@ def evaluate(
     data = training_data(first, data, progress)
     if second is not None and not is_unchanged(second, data):
         raise NarrowsError(f"{run} and {against} have different data; compare runs on the same data")
+    if data.missing:
+        raise NarrowsError(
+            f"{data.name} has missing values, and samples are compared with whole test inputs; the error with its "
+            f"certificate is in `narrows show {run}`"
+        )
     splits, examples = split(data, split_seed), data.exact
     codes = min(len(splits.train), sampling.MOST_CODES)
     if components is None:
@@ -104,14 +110,15 @@ def evaluate(
     elif first.model.n or (second and second.model.n):  # without dimensions all codes are the same
         sampling.check_codes(codes, components)
     features = make_features(data, examples, splits, f"{fingerprint(data, splits)} {split_seed}", seed, progress)
-    evaluator = Evaluator(examples, splits, features, samples, seed, components, progress)
+    counting = data.counting.at(splits.test)
+    evaluator = Evaluator(examples, splits, counting, features, samples, seed, components, progress)
     test = evaluator.moments(splits.test, "reading the test split")
     real = evaluator.moments(thinned(splits.train, samples), "reading real examples")
     return Evaluation(
         data=data.name,
         test=len(splits.test),
         count=samples,
-        real_count=real.count,
+        real_count=int(real.count),
         components=components,
         codes=codes,
         seed=seed,
@@ -130,6 +137,8 @@ class Evaluator:
 
     examples: Examples
     splits: Splits
+    counting: Counting
+    """How the test inputs count."""
     features: Features
     samples: int
     seed: int
@@ -163,7 +172,8 @@ class Evaluator:
 
     def _heldout(self, trained: Trained, run: str) -> HeldOut:
         """Measure the error as the run's certificate did; approximately for a run without one."""
-        errors = validation.per_input(trained.model, self.examples, self.splits.test, TEST_SEED, trained.error)
+        found = validation.per_input(trained.model, self.examples, self.splits.test, TEST_SEED, trained.error)
+        errors = self.counting.independent(found[0]), self.counting.independent(found[1])
         result = RunFolder(run).read_result()
         if result is None or result.certificate is None:
             return measure(*errors, Terms())
@@ -181,7 +191,8 @@ class Evaluator:
     def _units(self, trained: Trained) -> list[Unit]:
         """Measure each dimension: its cost of removal, its KL, and the variance of its posterior mean."""
         model, index = trained.model, self.splits.test
-        described = validation.describe_dimensions(model, self.examples, index, TEST_SEED, trained.error)
+        weights = self.counting.weights
+        described = validation.describe_dimensions(model, self.examples, index, TEST_SEED, trained.error, weights)
         kl, means = Moments(), Moments(covariance=True)
         for _, x in in_batches(self.examples, index, ROWS, "encoding the test split", self.progress):
             posterior = model.encode(x)

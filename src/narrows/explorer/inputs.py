@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from narrows._util.errors import NarrowsError
 from narrows.data import Data, split
 from narrows.inference.inspect import evenly_spaced
-from narrows.inference.trained import layout
+from narrows.inference.trained import Trained, layout
 from narrows.report import images
 
 MOST_UPLOADS = 16
@@ -84,7 +85,8 @@ class Inputs:
         return np.percentile(self.held.numpy(), (1, 99), axis=0).T.tolist()
 
 
-def held_inputs(data: Data, split_seed: int) -> Inputs:
-    """Return evenly spaced test inputs, as a saved model takes them."""
+@torch.no_grad()
+def held_inputs(data: Data, split_seed: int, trained: Trained) -> Inputs:
+    """Return evenly spaced test inputs, as a saved model takes them, filled in where values are missing."""
     index = evenly_spaced(split(data, split_seed).test, data.examples.shape)
-    return Inputs(data.exact.batch(index).contiguous())
+    return Inputs(trained.filled(data.exact.batch(index)).contiguous())

@@ -117,7 +117,7 @@ def open_explorer(path: Path, progress: Progress = silent, trust_data: bool = Fa
     else:
         try:
             data = open_data(first, progress=progress)
-            name, inputs = data.name, held_inputs(data, first.config.split_seed)
+            name, inputs = data.name, held_inputs(data, first.config.split_seed, first)
         except (NarrowsError, OSError) as error:
             name = printable(Path(first.config.data).name)
             inputs.missing = text.unread(error)

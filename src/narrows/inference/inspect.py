@@ -16,7 +16,6 @@ from narrows.data.examples import in_batches
 from narrows.data.statistics import Moments
 from narrows.inference.trained import ROWS, Trained, layout
 from narrows.model.vae import standard_normal
-from narrows.objective import ERRORS
 from narrows.runs.records import Result
 
 MOST_INPUTS, LEAST_INPUTS = 1_000, 100
@@ -65,7 +64,7 @@ class Inspection:
 @torch.no_grad()
 def inspect_model(trained: Trained, data: Data, split_seed: int) -> Inspection:
     """Reconstruct test inputs, each once with z drawn from the posterior and once from its mean."""
-    model, unit, error = trained.model, trained.unit, ERRORS[trained.error_name]
+    model, unit = trained.model, trained.unit
     index = evenly_spaced(split(data, split_seed).test, data.examples.shape)
     generator = torch.Generator().manual_seed(0)
     errors, at_mean = np.empty((2, len(index)))
@@ -74,8 +73,7 @@ def inspect_model(trained: Trained, data: Data, split_seed: int) -> Inspection:
         posterior = model.encode(x)
         drawn = model.decode(posterior.draw(standard_normal(posterior.mean, generator)))
         errors[here] = trained.error(x, drawn)
-        values, decoded = x / unit, model.decode(posterior.mean) / unit
-        each = error(values.reshape(-1, 1), decoded.reshape(-1, 1)).double().view(len(x), -1)
+        each = trained.value_errors(x, model.decode(posterior.mean)).double().flatten(1)
         at_mean[here], codes[here] = each.sum(1), posterior.mean
         if not data.is_image:
             columns.add(each)

@@ -41,6 +41,13 @@ def reconstruct(trained: Trained, data: Data, errors: Moments, progress: Progres
 
 
 @torch.no_grad()
+def impute(trained: Trained, data: Data, progress: Progress = silent) -> Iterator[np.ndarray]:
+    """Yield the data with reconstructions, from the mean of the codes, in place of missing values."""
+    for _, x in in_batches(data.exact, np.arange(len(data.examples)), ROWS, "filling in", progress):
+        yield layout(trained.filled(x))
+
+
+@torch.no_grad()
 def decode(trained: Trained, codes: np.ndarray, progress: Progress = silent) -> Iterator[np.ndarray]:
     """Yield the examples that codes, (N, n), are decoded to."""
     if codes.ndim != 2 or codes.shape[1] != trained.model.n or codes.dtype.kind not in "fiu":

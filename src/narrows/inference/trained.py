@@ -20,7 +20,7 @@ from narrows.data.load import MissingData, kind_of, read
 from narrows.data.units import scale_columns
 from narrows.model.storage import load_model, read_description
 from narrows.model.vae import VAE
-from narrows.objective import ERRORS
+from narrows.objective import ERRORS, observed, value_by_value
 from narrows.runs.folder import IN_MEMORY, RunFolder, data_moved, resuming
 from narrows.runs.front import FrontFolder
 from narrows.training.config import TrainConfig, config_from_dict
@@ -73,7 +73,21 @@ class Trained:
 
     def error(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the error of each of the outputs y for the inputs x, (batch,), counted as the promise counts it."""
-        return ERRORS[self.error_name](x / self.unit, y / self.unit)
+        counted = observed(self.error_name) if self.masked else ERRORS[self.error_name]
+        return counted(x / self.unit, y / self.unit)
+
+    def value_errors(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the same before it is summed: the error of each value, in the shape of x, 0 where x is missing."""
+        return value_by_value(self.error_name)(x / self.unit, y / self.unit)
+
+    @property
+    def masked(self) -> bool:
+        """Whether the model takes inputs with missing values."""
+        return self.model.network is not None and self.model.network.masked
+
+    def filled(self, x: Tensor) -> Tensor:
+        """Return inputs with reconstructions in place of what is missing."""
+        return torch.where(torch.isnan(x), self.model.reconstruct(x).to(x.dtype), x) if self.masked else x
 
     def run_config(self, purpose: str) -> TrainConfig:
         """Return the settings of the run; raise if there are none, because `purpose` needs the run's splits."""
@@ -127,6 +141,9 @@ def open_data(trained: Trained, source: str | None = None, progress: Progress = 
         source=config.source if named == config.data else "auto",
         image_size=config.image_size or size,
         columns=trained.about.get("columns"),
+        missing="mask" if trained.masked else "refuse",
+        group_column=config.group_column if source is None else None,
+        weight_column=config.weight_column if source is None else None,
     )
     try:
         data = read(named, options.only_for(kind_of(named)), progress)

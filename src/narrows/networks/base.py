@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from narrows._util.checks import COUNT, FLAG, MOST, SIZE, Rule, argument, one_of, several
@@ -37,6 +38,8 @@ class NetworkConfig:
     """Last activation: sigmoid for images in [0, 1]; linear, with `Scaling`, for everything else."""
     direct: bool = False
     """Whether a linear path runs past the hidden layers between the data (convolutions: the last map) and the codes."""
+    masked: bool = False
+    """Whether examples may lack values (NaN): the encoder then reads 0 there, and beside it which values it has."""
 
     def __post_init__(self) -> None:
         words = "(values,) or (channels, height, width), each a whole number from 1 on"
@@ -46,10 +49,17 @@ class NetworkConfig:
             "n": argument("n", self.n, DIMENSIONS),
             "width": argument("width", self.width, SIZE),
             "output": argument("output", self.output, one_of(("sigmoid", "linear"))),
+            "masked": argument("masked", self.masked, FLAG),
             "direct": argument("direct", self.direct, FLAG),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)  # numbers of numpy as Python's, a list as a tuple
+
+
+def with_mask(x: Tensor) -> Tensor:
+    """Return x with 0 for NaN, followed along axis 1 by a mask: 1 for values that were observed, 0 for the others."""
+    seen = ~torch.isnan(x)
+    return torch.cat([torch.where(seen, x, 0.0), seen.to(x.dtype)], 1)
 
 
 class Encoder(nn.Module, ABC):

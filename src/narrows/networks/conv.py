@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from narrows._util.allocator import keeps_memory
 from narrows._util.errors import NarrowsError
-from narrows.networks.base import Decoder, Encoder, NetworkConfig
+from narrows.networks.base import Decoder, Encoder, NetworkConfig, with_mask
 from narrows.networks.batchnorm import BatchNorm, Statistics
 from narrows.networks.upsampling import UpsampleConv
 
@@ -93,7 +93,8 @@ class ConvEncoder(Encoder):
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         plan = conv_plan(config.shape)
-        channels = [config.shape[0], *(c * config.width for c in plan.channels)]
+        channels = [config.shape[0] * (1 + config.masked), *(c * config.width for c in plan.channels)]
+        self.masked = config.masked
         self.convs = nn.ModuleList(
             nn.Conv2d(channels[i], channels[i + 1], kernel, stride=plan.factor(i), padding=1)
             for i, kernel in enumerate(plan.kernels)
@@ -108,6 +109,7 @@ class ConvEncoder(Encoder):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, channels, height, width) to (batch, 2n)."""
+        x = with_mask(x) if self.masked else x
         for conv, norm in zip(self.convs, self.norms, strict=True):
             x = norm(F.leaky_relu_(conv(x), LEAK))
         x = x.permute(0, 2, 3, 1).flatten(1)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from narrows.networks.base import Decoder, Encoder, NetworkConfig
+from narrows.networks.base import Decoder, Encoder, NetworkConfig, with_mask
 from narrows.networks.batchnorm import Statistics
 
 
@@ -17,15 +17,15 @@ class MLPEncoder(Encoder):
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
-        hidden, values = 8 * config.width, torch.Size(config.shape).numel()
-        self.direct = config.direct
+        hidden, values = 8 * config.width, torch.Size(config.shape).numel() * (1 + config.masked)
+        self.direct, self.masked = config.direct, config.masked
         self.first = nn.Linear(values, hidden)
         self.second = nn.Linear(hidden, hidden)
         self.head = nn.Linear(hidden + values * config.direct, 2 * config.n)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `(batch, *shape)` to (batch, 2n)."""
-        x = x.flatten(1)
+        x = (with_mask(x) if self.masked else x).flatten(1)
         features = F.silu(self.second(F.silu(self.first(x))))
         return self.head(torch.cat([features, x], 1) if self.direct else features)
 

@@ -58,6 +58,21 @@ ERROR = Rule("a function of x and its reconstruction that returns one number per
 DRAW = Rule("a function of (count, generator) that returns that many examples", callable)
 
 
+def weighted(error: Tensor, tolerance: Tensor, weight: Tensor | None) -> Tensor:
+    """Return errors, (batch, m), whose distances from the tolerance, (m,), are multiplied by each example's weight.
+
+    Everything that a constraint makes of errors is linear in these distances. So with weights whose mean is 1, losses
+    and gradients are those of a set in which an example of weight 2 stands twice.
+    """
+    return error if weight is None else tolerance + weight[:, None] * (error - tolerance)
+
+
+def hits(violation: Tensor, weight: Tensor | None) -> Tensor:
+    """Return the share of a batch's examples that are within all bounds, whose violation is (batch, m)."""
+    within = (violation.detach() <= 0).all(1).to(violation.dtype)
+    return (within if weight is None else weight * within).mean()
+
+
 def check_step(model: GatedVAE, x: Any, noise: Any) -> None:
     """Raise if the noise of a step does not fit its examples: called when the step has failed."""
     argument("noise", noise, instance_of(Noise, "a Noise, as draw_noise or Fast.noise returns it"))

@@ -52,6 +52,8 @@ from narrows.recipes.base import (
     StepRecord,
     all_rows,
     check_step,
+    hits,
+    weighted,
 )
 from narrows.recipes.controller import EFFORTS, Controller, ControllerConfig, Decision
 from narrows.recipes.last_phase import TURNED_AT_LAST, LastPhase, lower_rate
@@ -184,8 +186,14 @@ class Fast(nn.Module, Recipe):
         """Whether training has ended by itself."""
         return self.controller.phase == "ended"
 
-    def forward(self, x: Tensor, noise: Noise) -> tuple[Tensor, StepRecord]:
-        """Return the loss to differentiate, and the record."""
+    def forward(self, x: Tensor, noise: Noise, weight: Tensor | None = None) -> tuple[Tensor, StepRecord]:
+        """Return the loss to differentiate, and the record.
+
+        Arguments:
+            x: Examples, `(batch, *shape)`.
+            noise: The randomness of the step.
+            weight: How much each example counts, (batch,), with mean 1 over the set; by default all count the same.
+        """
         gates = self.model.gates.hard()
         with joined_batch(self.model):
             posterior = self.model.encode(x)
@@ -195,11 +203,12 @@ class Fast(nn.Module, Recipe):
                 check_step(self.model, x, noise)
                 raise
             decoded = self.model.decode(z, gates)
-        error = per_example(self.error(x, decoded), len(x))
+        error = weighted(per_example(self.error(x, decoded), len(x)), self.constraint.tolerance, weight)
         term = self.constraint(error)
-        kl = gated_kl(kl_elements(*posterior), gates.expand(len(z), -1)).mean()
+        kl = gated_kl(kl_elements(*posterior), gates.expand(len(z), -1))
+        kl = (kl if weight is None else weight * kl).mean()
         loss = term.loss + kl
-        meets = (term.violation.detach() <= 0).all(1).to(kl.dtype).mean()
+        meets = hits(term.violation, weight)
         return loss, StepRecord(error.detach()[:, 0].mean(), meets, kl.detach(), loss.detach())
 
     def target(self, spread: Tensor | None = None) -> Tensor:

@@ -26,7 +26,7 @@ from narrows.model.vae import GatedVAE
 from narrows.networks.batchnorm import Statistics
 from narrows.networks.joined_batch import joined_batch
 from narrows.objective import Error, gated_kl, kl_elements, per_example, squared_error
-from narrows.recipes.base import ERROR, MODEL, Noise, Recipe, RecipeInputs, StepRecord, check_step
+from narrows.recipes.base import ERROR, MODEL, Noise, Recipe, RecipeInputs, StepRecord, check_step, hits, weighted
 
 RELATIVE = GecoConfig(relative_scale=1.0, highest=100.0)
 """The relative constraint (decision D12; measured by benchmarks/relative_scale.py)."""
@@ -43,6 +43,8 @@ class FirstPass(NamedTuple):
     """KL averaged over open gates and batch, a scalar."""
     state: Any = None
     """What the second pass needs of the first."""
+    weight: Tensor | None = None
+    """How much each example counts, (batch,), with mean 1 over the set; None where all count the same."""
 
 
 def draw_noise(
@@ -127,7 +129,7 @@ class Algorithm1(nn.Module, ABC):
         term = self.constraint(first.error)  # lines 14 to 21
         loss = term.loss + first.kl  # line 22
 
-        meets = (term.violation.detach() <= 0).all(1).to(first.kl.dtype).mean()
+        meets = hits(term.violation, first.weight)
         if not hit:
             self._remember_hit(term.violation)
         open_gates = torch.stack([gates.probability().sum() for gates in self.all_gates]).sum()
@@ -179,39 +181,41 @@ class Narrowing(Algorithm1):
         """The latent gates."""
         return [self.model.gates]
 
-    def forward(self, x: Tensor, noise: Noise) -> tuple[Tensor, StepRecord]:
+    def forward(self, x: Tensor, noise: Noise, weight: Tensor | None = None) -> tuple[Tensor, StepRecord]:
         """Return the loss to differentiate, and the record.
 
         Arguments:
             x: Examples, `(batch, *shape)`.
             noise: The randomness of the step (`draw_noise`).
+            weight: How much each example counts, (batch,), with mean 1 over the set; by default all count the same.
         """
         try:
-            return self.step(x, noise, noise.u)
+            return self.step((x, weight), noise, noise.u)
         except Exception:
             check_step(self.model, x, noise)
             raise
 
-    def first_pass(self, x: Tensor, noise: Noise, pairs: list[GatePair]) -> FirstPass:
+    def first_pass(self, batch: tuple[Tensor, Tensor | None], noise: Noise, pairs: list[GatePair]) -> FirstPass:
         """Encode, sample z once and decode z nu2."""
-        (pair,) = pairs
+        (x, weight), (pair,) = batch, pairs
         statistics: Statistics = []
         with joined_batch(self.model):
             posterior = self.model.encode(x)
             z = posterior.draw(noise.eps)  # line 11
             decoded = self.model.decode(z, pair.second, record=statistics)
         error = per_example(self.error(x, decoded), len(x))  # line 13: E2
-        kl = gated_kl(kl_elements(*posterior), pair.second.expand(len(z), -1)).mean()
-        return FirstPass(error, kl, (z.detach(), statistics))
+        error = weighted(error, self.constraint.tolerance, weight)
+        kl = gated_kl(kl_elements(*posterior), pair.second.expand(len(z), -1))
+        return FirstPass(error, (kl if weight is None else weight * kl).mean(), (z.detach(), statistics), weight)
 
     @torch.no_grad()
-    def second_errors(self, x: Tensor, first: FirstPass, pairs: list[GatePair]) -> Tensor:
+    def second_errors(self, batch: tuple[Tensor, Tensor | None], first: FirstPass, pairs: list[GatePair]) -> Tensor:
         """Return E1 (line 12). Where nu1 = nu2 it is E2, so only the other examples are decoded again.
 
         A user's decoder that normalises by the batch decodes all of them again, with that pass's own statistics, on all
         processes if on one.
         """
-        (pair,), (z, statistics), error = pairs, first.state, first.error.detach()
+        (x, weight), (pair,), (z, statistics), error = batch, pairs, first.state, first.error.detach()
         differs = (pair.first != pair.second).any(1).expand(len(x))
         if not self.model.independent_rows:
             differs = (sum_over_processes(differs.sum()) > 0).expand(len(x))
@@ -222,6 +226,7 @@ class Narrowing(Algorithm1):
             gates = pair.first.expand(len(z), -1).index_select(0, rows)
             again = self.model.decode(z.index_select(0, rows), gates, reuse=statistics)
             errors = per_example(self.error(x.index_select(0, rows), again), len(rows))
+            errors = weighted(errors, self.constraint.tolerance, None if weight is None else weight[rows])
         return error.index_copy(0, rows, errors)
 
 

@@ -24,19 +24,23 @@ def side_of(cells: int, image: np.ndarray, most: int = BYTES) -> int:
 
 def levels(images: Sequence[np.ndarray]) -> tuple[float, float]:
     """Return the values that are black and white: 0 and 1, or the extremes if some values lie outside."""
-    low, high = min(float(x.min()) for x in images), max(float(x.max()) for x in images)
+    low, high = min(float(np.nanmin(x)) for x in images), max(float(np.nanmax(x)) for x in images)
     return (0.0, 1.0) if low >= 0 and high <= 1 else (low, max(high, low + 1e-12))
 
 
 def as_bytes(images: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Convert (N, H, W) or (N, H, W, C) to bytes, grey or RGB; of four channels, the first three are shown."""
+    """Convert (N, H, W) or (N, H, W, C) to bytes, grey or RGB; of four channels, the first three are shown.
+
+    Missing pixels are shown half way between black and white.
+    """
+    images = np.nan_to_num(images, nan=0.5 * (low + high))
     pixels = (255 * np.clip((images - low) / (high - low), 0, 1)).round().astype(np.uint8)
     return pixels[..., :3] if pixels.ndim == 4 else pixels
 
 
 def differences(inputs: np.ndarray, outputs: np.ndarray, scale: float) -> np.ndarray:
     """Return (N, H, W, 3) bytes: orange where the output is too bright, blue where it is too dark."""
-    apart = (outputs - inputs) / max(scale, 1e-12)
+    apart = np.nan_to_num((outputs - inputs) / max(scale, 1e-12))
     apart = np.clip(apart.mean(-1) if apart.ndim == 4 else apart, -1, 1)[..., None]
     colour = np.where(apart > 0, ORANGE, BLUE)
     return (255 + np.abs(apart) * (colour - 255)).round().astype(np.uint8)

@@ -60,7 +60,7 @@ def reconstructions(model: ModelContents) -> list[Block]:
     if held.column_errors is not None:
         return _column_errors(model.trained, held, held.column_errors, note, picked)
     low, high = images.levels([one.inputs for _, one in picked])
-    scale = max(float(np.abs(one.outputs - one.inputs).max()) for _, one in picked)
+    scale = max(float(np.nanmax(np.abs(one.outputs - one.inputs))) for _, one in picked)
     note += f" Differences are orange where the output is too bright, blue where it is too dark, full at {scale:.2g}."
     return [Text(note), Group("grid three", [_triple(name, one, low, high, scale) for name, one in picked])]
 

@@ -22,7 +22,7 @@ from narrows.report.html import Block, ChartFigure, Details, Facts, Group, Page,
 from narrows.report.settings import settings
 from narrows.runs.certificate import certainty
 from narrows.runs.folder import RunFolder
-from narrows.runs.records import Dimension, Result
+from narrows.runs.records import Certificate, Dimension, Result
 
 MOST_DIMENSIONS, AT_ONCE = 64, 24
 """Rows of the table of costs, and those that are visible without a click."""
@@ -113,19 +113,23 @@ def _verdict(result: Result) -> tuple[str, str]:
     return "missed", "τ not reached" if certain else "τ not certain"
 
 
+def _of_errors(claim: Certificate | None) -> str:
+    return "Weighted error on test inputs" if claim is not None and claim.weighted else "Error on test inputs"
+
+
 def _facts(result: Result) -> Facts:
     held, tau = result.heldout, result.tau
     claim = result.certificate
     upper = f"at most {held.high:.4g} with {certainty(claim)} confidence"
     entries = [
         ("Dimensions", f"{result.dims} of {result.n}", f"saved after batch {result.model_step:,}"),
-        ("Error on test inputs", f"{held.error:.4g}", f"{upper}, {held.count:,} inputs"),
+        (_of_errors(claim), f"{held.error:.4g}", f"{upper}, {text.plural(held.count, text.unit_of(result))}"),
     ]
     if tau is not None:
         kind = "" if claim is None else f", {claim.kind}"
         note = f"{tau / result.values:.3g} per value; {'' if result.met else 'not '}certified{kind}"
         entries.append(("Promise τ", f"{tau:.6g}", note))
-    if claim is not None:
+    if claim is not None and claim.share is not None:
         within = f"{math.floor(100 * claim.share)}% of inputs, {100 * claim.confidence:.6g}% confidence"
         entries.append(("Single errors", f"{claim.share_error:.4g}", f"at most, for at least {within}"))
     if result.variance:

@@ -30,12 +30,12 @@ def answer(result: Result) -> str:
     explained = f"; {share(1 - held.error / result.variance)} of the variance explained" if result.variance else ""
     lines = [
         headline(result),
-        f"error on {held.count:,} test inputs: {held.error:.4g}{bound}, at most {held.high:.4g} with "
+        f"{error_on_test(result)}: {held.error:.4g}{bound}, at most {held.high:.4g} with "
         f"{certainty(claim)} confidence{_look(claim)}; {held.error_at_mean:.4g} when decoding the mean",
         f"per value: {held.error / result.values:.3g}{bound_per_value}{explained}",
     ]
-    if claim is not None:
-        lines.append(single_inputs(claim))
+    if claim is not None and claim.share is not None:
+        lines.append(single_inputs(claim.share, claim.share_error or 0.0, claim.confidence))
     if result.dimensions:
         costs = sorted((dimension.cost for dimension in result.dimensions), reverse=True)
         shown = " ".join(f"{cost:.3g}" for cost in costs[:MOST_COSTS]) + (" ..." if len(costs) > MOST_COSTS else "")
@@ -61,8 +61,8 @@ def headline(result: Result) -> str:
         return f"{dims} enough: the error is within tau on data the model never saw{_refused(result)}"
     if result.heldout.count < FEWEST and (result.certificate is None or result.certificate.limit is None):
         return (
-            f"{dims} kept, but tau is not certain: {plural(result.heldout.count, 'test input')} are too few; at "
-            f"least {FEWEST} are needed"
+            f"{dims} kept, but tau is not certain: {plural(result.heldout.count, f'test {unit_of(result)}')} are too "
+            f"few; at least {FEWEST} are needed"
         )
     if result.model == "last" and min(result.validation.error, result.best_error) <= tau:
         return (
@@ -82,6 +82,11 @@ def headline(result: Result) -> str:
     )
 
 
+def unit_of(result: Result) -> str:
+    """Return what the certificate counts: inputs, or groups of them."""
+    return "input" if result.certificate is None else result.certificate.unit
+
+
 def _look(claim: Certificate | None) -> str:
     """Return which look at the test split it is, if not the first."""
     return f" (look {claim.look} at the test split)" if claim is not None and claim.look > 1 else ""
@@ -95,11 +100,18 @@ def _refused(result: Result) -> str:
     return "".join(f"; {one.dims} {word}: {one.error:.4g}, at most {one.high:.4g}" for one, word in words.items())
 
 
-def single_inputs(claim: Certificate) -> str:
+def error_on_test(result: Result) -> str:
+    """Return what the error of the answer is a mean of."""
+    claim, count = result.certificate, result.heldout.count
+    unit, weighted = ("input", False) if claim is None else (claim.unit, claim.weighted)
+    return f"{'weighted ' if weighted else ''}error on {count:,} {'groups of ' if unit == 'group' else ''}test inputs"
+
+
+def single_inputs(share: float, error: float, confidence: float) -> str:
     """Return what is claimed about single inputs."""
     return (
-        f"at least {math.floor(100 * claim.share)}% of all inputs have an error of at most {claim.share_error:.4g}, "
-        f"with {100 * claim.confidence:.6g}% confidence"
+        f"at least {math.floor(100 * share)}% of all inputs have an error of at most {error:.4g}, "
+        f"with {100 * confidence:.6g}% confidence"
     )
 
 
@@ -261,7 +273,9 @@ def minutes(seconds: float) -> str:
 
 
 def number(value: float) -> str:
-    """Format a number with four digits, without an exponent where it reads better so."""
+    """Format a number with four digits, without an exponent where it reads better so; NaN is a missing value."""
+    if math.isnan(value):
+        return "missing"
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 

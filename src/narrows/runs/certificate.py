@@ -143,10 +143,10 @@ class Terms:
             )
         return _bet(errors, self.limit, self.confidence, _stake(self.confidence, spread, len(errors)))
 
-    def outlook(self, tau: float, count: int) -> str:
+    def outlook(self, tau: float, count: int, unit: str = "input") -> str:
         """Return what can be expected before training: how far below tau the error on the test split must be."""
         if not self.is_possible(count):
-            return f"none is possible with {count} test inputs; at least {FEWEST} are needed, a tenth of the data"
+            return f"none is possible with {count} test {unit}s; at least {FEWEST} are needed, a tenth of the data"
         if self.limit is not None:
             why = f"exact, as no error can be above {self.limit:g}"
         elif self.unused is None:
@@ -156,7 +156,7 @@ class Terms:
             why = f"approximate; an exact one would take {100 * cost:.2g}% of tau"
         share = self.room(TYPICAL * tau, count) / tau
         below = f"the error must be about {100 * share:.2g}% below tau" if share < 1 else "tau is out of reach"
-        return f"{why}; with {count:,} test inputs and {certainty(self)} confidence, {below}"
+        return f"{why}; with {count:,} test {unit}s and {certainty(self)} confidence, {below}"
 
     def is_possible(self, count: int) -> bool:
         """Return whether so many test inputs can keep a promise at all."""

@@ -7,13 +7,15 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from narrows._util.errors import NarrowsError
 from narrows._util.files import parse_json
 from narrows._util.records import LARGEST, LARGEST_WHOLE, read_record
 from narrows._util.text import brief
 
+Unit = Literal["input", "group"]
+"""What the certificate takes for independent of each other."""
 ACTIONS = ("close", "restore", "release", "end")
 """What a recipe can decide."""
 
@@ -119,7 +121,7 @@ class HeldOut:
     error_at_mean: float
     """Mean error with z = mu, as `reconstruct` decodes it."""
     count: int
-    """Number of inputs measured."""
+    """Number of inputs measured; where inputs have groups, of groups."""
     spread: float = 0.0
     """Standard deviation of one input's error."""
 
@@ -152,19 +154,23 @@ class Certificate:
     """The largest error an input can have; None where nothing limits it."""
     look: int
     """How often the run has looked at its test split: 1, and 1 more each time it was continued after its end."""
-    share: float
+    share: float | None
     """With the same confidence, at least this share of all inputs has ..."""
-    share_error: float
-    """... an error of at most this."""
+    share_error: float | None
+    """... an error of at most this. Both are None where inputs have weights or groups."""
     refused: list[Refused] = field(default_factory=list)
     """Models, smaller or with less room, that were tested after the certified one and failed."""
+    unit: Unit = "input"
+    """What was drawn independently: inputs, or whole groups of them; `count` counts those."""
+    weighted: bool = False
+    """Whether the mean error is a weighted one."""
 
     def in_unit(self, square: float) -> "Certificate":
         """Return the errors times `square`."""
         return replace(
             self,
             limit=self.limit and self.limit * square,
-            share_error=self.share_error * square,
+            share_error=self.share_error and self.share_error * square,
             refused=[replace(one, error=one.error * square, high=one.high * square) for one in self.refused],
         )
 
@@ -235,6 +241,11 @@ class Result:
     """The error on test inputs of decoding only the first k dimensions, for k = 0 to dims: measured, not added up."""
     certificate: Certificate | None = None
     """What is claimed, and how; None in files of versions up to 0.1."""
+    feature_costs: list[list[float]] = field(default_factory=list)
+    """For vectors, one list per value: how much its error rises without each dimension, in the order of `dimensions`.
+    Together the values' costs of a dimension are its cost of removal. Empty for images and very wide vectors."""
+    columns: list[str] = field(default_factory=list)
+    """The names of a table's columns."""
 
     def in_unit(self, square: float) -> "Result":
         """Return the answer with all its errors times `square`."""
@@ -248,6 +259,7 @@ class Result:
             dimensions=[replace(dimension, cost=dimension.cost * square) for dimension in self.dimensions],
             errors_of_first=[error * square for error in self.errors_of_first],
             certificate=self.certificate and self.certificate.in_unit(square),
+            feature_costs=[[cost * square for cost in costs] for costs in self.feature_costs],
         )
 
     def to_json(self) -> str:
@@ -270,6 +282,9 @@ class Result:
                 len(kept) == len(set(kept)) == dims and all(one < n for one in kept)
             ),
             f"dimensions must be a list of {dims}; it has {len(result.dimensions)}": len(result.dimensions) == dims,
+            f"feature_costs must be lists of {dims}": all(len(costs) == dims for costs in result.feature_costs),
+            "columns must name the values of feature_costs": len(result.columns) in (0, len(result.feature_costs))
+            or not result.feature_costs,
         }
         for rule, holds in rules.items():
             if not holds:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from narrows.data.counting import Counting
 from narrows.runs import certificate
 from narrows.runs.certificate import Terms
-from narrows.runs.records import Certificate, HeldOut, Refused
+from narrows.runs.records import Certificate, HeldOut, Refused, Unit
 from narrows.training.selection import Candidate
 
 Errors = Callable[[Candidate], tuple[np.ndarray, np.ndarray]]
@@ -27,7 +28,8 @@ class Verdict:
 def certify(
     candidates: Sequence[Candidate],
     errors: Errors,
-    count: int,
+    counting: Counting,
+    rows: int,
     tau: float,
     terms: Terms,
     look: int = 1,
@@ -41,16 +43,17 @@ def certify(
     Arguments:
         candidates: At least one, the best first, each safer than those before it.
         errors: Measures a candidate on the test split.
-        count: Number of inputs in the test split.
+        counting: How the inputs of the test split count.
+        rows: Number of inputs in the test split.
         tau: The promise; infinite without one.
         terms: The terms of the certificate.
         look: Which look at the test split it is, from 1.
         more: Whether there may be more looks.
     """
-    now = terms.at_look(look, more)
+    now, count = terms.at_look(look, more), counting.units(rows)
     kept: tuple[Candidate, HeldOut, np.ndarray] | None = None
     for candidate in reversed(candidates if now.is_possible(count) else candidates[:1]):
-        sampled, at_mean = errors(candidate)
+        sampled, at_mean = map(counting.independent, errors(candidate))
         measured = certificate.measure(sampled, at_mean, now, candidate.validation.spread)
         if not now.is_kept(measured, tau):
             refused = [Refused(len(candidate.kept), measured.error, measured.high)]
@@ -59,7 +62,10 @@ def certify(
     met = kept is not None
     if kept is None:
         kept, refused = (candidate, measured, sampled), []
-    # The share is said of a model that the same inputs have chosen, from so many.
-    share, share_error = certificate.share_within(kept[2], 1 - (1 - now.confidence) / len(candidates))
-    claim = Certificate(terms.kind, terms.confidence, terms.limit, look, share, share_error, refused)
+    share = share_error = None
+    if counting.plain:  # the share is said of a model that the same inputs have chosen, from so many
+        share, share_error = certificate.share_within(kept[2], 1 - (1 - now.confidence) / len(candidates))
+    unit: Unit = "input" if counting.groups is None else "group"
+    weighted = counting.weights is not None
+    claim = Certificate(terms.kind, terms.confidence, terms.limit, look, share, share_error, refused, unit, weighted)
     return Verdict(kept[0], kept[1], met, claim)

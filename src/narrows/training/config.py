@@ -45,6 +45,12 @@ class TrainConfig:
     """Streamed shards: hold out rows, or whole shards so that groups stay together, by a hash."""
     cache_size: str = "8GB"
     """Streamed shards: what they may take on the local disk at a time; the order of batches depends on it."""
+    missing: Literal["refuse", "mask"] = "refuse"
+    """Arrays and tables: refuse NaN and empty fields, or mask them; error and tau then count observed values only."""
+    group_column: str | None = None
+    """Tables: the column that names each row's group (a subject, a plate); a group is never split. Not trained on."""
+    weight_column: str | None = None
+    """Tables: the column with each row's weight, from 0 on; error and tau are weighted means. Not trained on."""
     scaling: Literal["auto", "none", "standard", "minmax"] = "auto"
     """Divide each column by its standard deviation (standard) or range (minmax); auto: standard for tables."""
     tau: float | None = None

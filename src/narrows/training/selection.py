@@ -19,6 +19,7 @@ import numpy as np
 from torch import Tensor
 
 from narrows.data import Examples
+from narrows.data.counting import PLAIN, Counting
 from narrows.model.vae import VAE, GatedVAE
 from narrows.objective import Error, squared_error
 from narrows.runs import certificate
@@ -95,6 +96,7 @@ class Selection:
         terms: The terms of the certificate.
         test: Number of inputs in the test split.
         error: The promised error.
+        counting: How the examples of the validation split count.
     """
 
     def __init__(
@@ -105,9 +107,10 @@ class Selection:
         terms: Terms,
         test: int,
         error: Error = squared_error,
+        counting: Counting = PLAIN,
     ) -> None:
         self.examples, self.index, self.tau, self.terms, self.test = examples, index, tau, terms, test
-        self.error = error
+        self.error, self.counting = error, counting
         self.regular: list[Candidate] = []
         self.at_end: list[Candidate] = []
         """The candidate of the run's end, or none."""
@@ -117,7 +120,8 @@ class Selection:
 
     def consider(self, model: GatedVAE, step: int, regular: bool, final: bool = False) -> Candidate:
         """Validate the model as it is now, and keep it if it is of use."""
-        errors = per_input(model, self.examples, self.index, VALIDATION_SEED, self.error)
+        sampled, at_mean = per_input(model, self.examples, self.index, VALIDATION_SEED, self.error)
+        errors = self.counting.independent(sampled), self.counting.independent(at_mean)
         measured = certificate.forecast(*errors, self.terms, self.test)
         candidate = Candidate(model.gates.kept(), step, measured, _copy(model), final)
         if measured.error < self.best_error:

@@ -26,7 +26,7 @@ from narrows.data.examples import ArrayExamples, ExactRows, in_batches
 from narrows.data.units import SMALLEST_RELATIVE_SPREAD, AffineUnits, ColumnScaling, scale_columns
 from narrows.model.vae import GatedVAE, gated_vae
 from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, Decoder, NetworkConfig, Scaling, has_conv_plan
-from narrows.objective import ERRORS, Error
+from narrows.objective import ERRORS, Error, observed
 from narrows.recipes.registry import RECIPES
 from narrows.runs.certificate import Terms, choose_terms
 from narrows.runs.records import HeldOut
@@ -52,13 +52,17 @@ class Moments:
 
     mean: Tensor
     variance: float
+    observed: float
+    """How many values an example has on average: all of them, unless some are missing."""
 
 
-def moments(examples: Examples, index: np.ndarray) -> Moments:
+def moments(examples: Examples, index: np.ndarray, missing: bool = False, weights: np.ndarray | None = None) -> Moments:
     """Measure the data from at most 20,000 evenly spaced examples."""
     index = index[:: max(1, len(index) // MOMENT_EXAMPLES)]
-    measured = statistics.Moments.of(x for _, x in in_batches(examples, index, rows=64))
-    return Moments(torch.from_numpy(measured.mean).float(), float(measured.variance.sum()))
+    measured = statistics.Moments(missing=missing)
+    for here, x in in_batches(examples, index, rows=64):
+        measured.add(x, None if weights is None else weights[index[here]])
+    return Moments(torch.from_numpy(measured.mean).float(), measured.total_variance, measured.observed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +86,9 @@ class Plan:
     error: Error
     """The promised error of each example, in the unit of training."""
     square: float = 1.0
-    """What a squared error of 1 is in the unit that the user sees."""
+    """What an error of 1 is in the unit that the user sees."""
+    named: bool = True
+    """Whether the error is the one that the settings name, and not the user's own."""
 
     @property
     def tau(self) -> float:
@@ -91,8 +97,22 @@ class Plan:
 
     @property
     def values(self) -> int:
-        """Number of values in one input."""
-        return self.moments.mean.numel()
+        """Number of values in one input; of those that were observed on average, where some are missing."""
+        return round(self.moments.observed)
+
+    @property
+    def split_sizes(self) -> tuple[int, int]:
+        """How many independent examples validation and test stand for: fewer than they have, for groups and weights.
+
+        Measured on the validation split, for the error of decoding everything to the mean.
+        """
+        counting, validation, test = self.data.counting, self.splits.validation, self.splits.test
+        if counting.plain:
+            return len(validation), len(test)
+        parts = [self.error(x, self.moments.mean.expand_as(x)) for _, x in in_batches(self.data.examples, validation)]
+        errors = torch.cat([part.reshape(len(part), -1)[:, 0] for part in parts]).double().numpy()
+        share = counting.at(validation).effective(errors) / len(validation)
+        return max(1, round(share * len(validation))), max(1, round(share * len(test)))
 
     def header(self, weights: int, device: str) -> list[str]:
         """Return a few lines that say what is trained, on what."""
@@ -106,6 +126,11 @@ class Plan:
             f"model: {config.network}, width {config.width}, {config.n} latent dimensions, {weights:,} weights, "
             f"on {device}",
         ]
+        if self.data.missing:
+            share = self.data.missing / (count * math.prod(self.data.examples.shape))
+            lines.append(f"missing: {100 * share:.3g}% of the values; error and tau count those that were observed")
+        if self.data.counting.weights is not None:
+            lines.append("weights: error and tau are weighted means")
         if self.units is not None:
             measure = "standard deviation" if config.scaling == "standard" else "range"
             lines.append(f"scaling: each column is divided by its own {measure}; tau counts in those units")
@@ -115,12 +140,21 @@ class Plan:
         else:
             tau = config.tau * self.square
             lines.append(f"promise: {kind}error at most {tau:g} per input ({tau / self.values:.3g} per value)")
-            lines.append(f"certificate: {self.terms.outlook(config.tau, len(splits.test))}")
+            counting = self.data.counting
+            units = counting.at(splits.test).units(len(splits.test))
+            unit = "input" if counting.groups is None else "group"
+            lines.append(f"certificate: {self.terms.outlook(config.tau, units, unit)}")
         return lines
 
 
-def make_plan(config: TrainConfig, data: Data, square: float = 1.0) -> Plan:
+def make_plan(config: TrainConfig, data: Data, square: float = 1.0, error: Error | None = None) -> Plan:
     """Check settings (already checked by themselves) and data against each other, and decide what is left open.
+
+    Arguments:
+        config: The settings.
+        data: The data in the unit of training.
+        square: What an error of 1 is in the unit that the user sees.
+        error: The user's own error, instead of the one that the settings name.
 
     Raises:
         NarrowsError: They do not fit together.
@@ -129,25 +163,27 @@ def make_plan(config: TrainConfig, data: Data, square: float = 1.0) -> Plan:
     splits = split(data, config.split_seed)
     Batches(splits.training, config.batch, config.seed)  # raises if a batch is larger than the split
     data, units = scale_columns(data, splits.train, column_scaling(config, data))
-    measured = moments(data.examples, splits.train)
+    measured = moments(data.examples, splits.train, data.missing > 0, data.counting.weights)
     check_precision(data, splits.train, measured)
     config = resolve(config, data, measured)
     terms = Terms(config.confidence)
     if config.tau is not None:
-        terms = choose_terms(
-            config.certificate, config.confidence, largest_error(config, data), config.tau, len(splits.test)
-        )
-    error = ERRORS[config.error]
-    return Plan(config, data, splits, units, measured, fingerprint(data, splits), trackers, terms, error, square)
+        count = data.counting.at(splits.test).units(len(splits.test))
+        limit = None if error is not None else largest_error(config, data)
+        terms = choose_terms(config.certificate, config.confidence, limit, config.tau, count)
+    named = observed(config.error) if data.missing else ERRORS[config.error]
+    digest = fingerprint(data, splits)
+    return Plan(config, data, splits, units, measured, digest, trackers, terms, error or named, square, error is None)
 
 
 def largest_error(config: TrainConfig, data: Data) -> float | None:
     """Return the largest error that an input can have by its type; None where nothing limits it.
 
+    An exact certificate is for inputs that count the same and are independent, so weights and groups leave no limit.
     Values and outputs in [0, 1] differ by at most 1 each. A cross-entropy has a limit only by rounding, and that is too
     large to be of use.
     """
-    if config.error == "cross-entropy" or output_of(config, data) != "sigmoid":
+    if not data.counting.plain or config.error == "cross-entropy" or output_of(config, data) != "sigmoid":
         return None
     return float(math.prod(data.examples.shape))
 
@@ -223,8 +259,8 @@ def check_precision(data: Data, index: np.ndarray, measured: Moments) -> None:
     """
     examples = data.examples
     if isinstance(examples, ArrayExamples) and examples.array.dtype == np.float64 and not np.any(examples.shift):
-        measured = moments(ExactRows(examples.array), index)
-    spread = (measured.variance / measured.mean.numel()) ** 0.5
+        measured = moments(ExactRows(examples.array), index, data.missing > 0, data.counting.weights)
+    spread = (measured.variance / measured.observed) ** 0.5
     largest = measured.mean.abs().max().item()
     if 0 < spread < SMALLEST_RELATIVE_SPREAD * largest:
         remedy = "subtract each pixel's mean first"
@@ -238,7 +274,7 @@ def check_precision(data: Data, index: np.ndarray, measured: Moments) -> None:
 
 def promised_tau(config: TrainConfig, data: Data, measured: Moments) -> float | None:
     """Return tau, however the promise was given; None for a plain VAE without one."""
-    values = measured.mean.numel()
+    values = measured.observed
     given = any(getattr(config, name) is not None for name in PROMISES)
     if not given and config.data in PAPER_TAU and config.error == "squared":
         return PAPER_TAU[config.data]
@@ -289,12 +325,18 @@ def make_model(config: TrainConfig, data: Data, measured: Moments, build: Build 
         direct = len(shape) == 1 and len(data.examples) < FEW_ROWS
     else:
         direct = config.n > MANY_DIMENSIONS and not RECIPES[config.recipe].papers_networks
-    network = NetworkConfig(config.network, shape, config.n, config.width, output, direct)
+    masked = data.missing > 0
+    if masked and build is not None:
+        raise NarrowsError(
+            f"{setting('missing', 'mask')} is for built-in networks: networks of your own would have to take NaN; "
+            f"leave {setting('network')} out, or fill the values in"
+        )
+    network = NetworkConfig(config.network, shape, config.n, config.width, output, direct, masked)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         model = gated_vae(network) if build is None else _around(build, network)
     if output == "linear":
-        spread = torch.tensor(measured.variance / measured.mean.numel()).sqrt().float()
+        spread = torch.tensor(measured.variance / measured.observed).sqrt().float()
         model.scaling.fit(measured.mean, spread)
     elif isinstance(model.decoder, Decoder):
         model.decoder.start_at(torch.logit(measured.mean.clamp(0.01, 0.99)))

@@ -1,5 +1,6 @@
 """Where a run writes: a folder, or memory for the estimator. The trainer knows only the interface, `Sink`."""
 
+import copy
 import errno
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -62,10 +63,13 @@ class Sink:
 class MemorySink(Sink):
     """Keeps the rows and the model. Ctrl-C ends the run at once, and nothing is kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep_settled: bool = False) -> None:
         super().__init__()
+        self.keep_settled = keep_settled
         self.rows: list[MetricRow] = []
         self.model: VAE | None = None
+        self.settled: dict[str, Any] | None = None
+        """A copy of the state in which the size was found, if `keep_settled`."""
 
     def session(self) -> AbstractContextManager[StopRequest]:
         """Leave signals as they are."""
@@ -78,6 +82,11 @@ class MemorySink(Sink):
     def write_model(self, model: VAE, about: dict[str, Any]) -> None:
         """Keep the model."""
         self.model = model
+
+    def write_settled(self, state: State) -> None:
+        """Keep the state, once, if the next tau of a front needs it."""
+        if self.keep_settled and self.settled is None:
+            self.settled = copy.deepcopy(state())
 
 
 class FolderSink(Sink):

@@ -86,7 +86,7 @@ def train(
         if on_first_process(lambda: is_begun(named, config)):
             return _continue(named, with_equipment(_stored(named), config), data, listener)
     loaded = load_data(config, data, listener)
-    first = config if config.as_good_as is None else _reference(config)
+    first = config if config.as_good_as is None else reference(config)
     trainer = Trainer(make_plan(first, loaded), listener)
     folder = on_first_process(lambda: RunFolder(_claim(out, loaded.name, resume)))
     with interrupted_in(folder.path):
@@ -198,7 +198,7 @@ def _is_whole(model: Path) -> bool:
     return True
 
 
-def _reference(config: TrainConfig) -> TrainConfig:
+def reference(config: TrainConfig) -> TrainConfig:
     """Return the settings of the plain VAE that sets tau: the same, without gates."""
     assert config.as_good_as is not None
     unused = {name: getattr(TrainConfig, name) for name in RECIPES["plain"].unused}
@@ -220,12 +220,12 @@ def _train_as_good_as(
     warnings: list[str] = []
     if trainer is None and on_first_process(plain.config.exists):
         resumed = resume(plain.path, data=data, listener=listener)
-        reference, warnings = resumed.result, resumed.warnings
+        plainly, warnings = resumed.result, resumed.warnings
     else:
-        trainer = trainer or Trainer(make_plan(_reference(config), data), listener)
-        reference = trainer.start(FolderSink(plain))
+        trainer = trainer or Trainer(make_plan(reference(config), data), listener)
+        plainly = trainer.start(FolderSink(plain))
     n = 2 * count if config.n == "auto" else config.n
-    narrow = replace(config, as_good_as=None, tau=tau_as_good(reference.validation, config, data), n=n)
+    narrow = replace(config, as_good_as=None, tau=tau_as_good(plainly.validation, config, data), n=n)
     listener.stage(f"now from {n} dimensions, as few as are as good as that one")
     return Outcome(Trainer(make_plan(narrow, data), listener).start(FolderSink(folder)), folder, data, warnings)
 

@@ -19,6 +19,7 @@ from narrows._util.errors import NarrowsError, setting
 from narrows._util.processes import Vote, on_first_process, own_share
 from narrows.data import Batches
 from narrows.model.vae import VAE
+from narrows.objective import value_by_value
 from narrows.recipes.base import RecipeInputs, build_recipe
 from narrows.recipes.controller import Decision
 from narrows.recipes.optimiser import make_optimiser
@@ -33,16 +34,29 @@ from narrows.training.setup import Build, Plan, compile_networks, make_accelerat
 from narrows.training.signals import Interrupted, StopRequest
 from narrows.training.sinks import Sink
 from narrows.training.trackers import Trackers
-from narrows.training.validation import describe_dimensions, errors_of_first, per_input
+from narrows.training.validation import costs_by_value, describe_dimensions, errors_of_first, per_input
 
 PARTS = ("objective", "optimiser", "batches", "selection")
 """The trainer's parts whose state is in their `state_dict`."""
 TEST_SEED = 2
 """Seed of the posterior samples on the test split."""
+MOST_FEATURE_COSTS = 65_536
+"""Numbers that a result holds about columns and dimensions, at most."""
 LONGEST = 600.0
 """Seconds between two checkpoints, at most, where a number of batches is given."""
 AFFORDABLE = 16
 """Full validation passes are at least `len(validation) / AFFORDABLE` batches apart."""
+
+
+def example_weights(plan: Plan) -> Tensor | None:
+    """Return the weight of every example, with mean 1 over the training split; None where all count the same."""
+    weights = plan.data.counting.weights
+    if weights is None:
+        return None
+    mean = weights[plan.splits.train].mean()
+    if not mean > 0:
+        raise NarrowsError(f"{plan.data.name}: all weights of the training split are 0; use more data")
+    return torch.from_numpy(weights / mean).float()
 
 
 class Trainer:
@@ -77,9 +91,13 @@ class Trainer:
         """Seconds trained, and the clock when a checkpoint was written last."""
         self.totals = torch.zeros(5, device=self.accelerator.device)
         """Sums since the last row of metrics: error, hits, kl, loss, and the number of batches."""
-        test = len(plan.splits.test)
+        self.weights = example_weights(plan)
+        test = plan.data.counting.at(plan.splits.test).units(len(plan.splits.test))
         terms = plan.terms.at_look(1, more=not self.traits.ends_by_itself)
-        self.selection = Selection(plan.data.examples, plan.splits.validation, plan.tau, terms, test, plan.error)
+        counting = plan.data.counting.at(plan.splits.validation)
+        self.selection = Selection(
+            plan.data.examples, plan.splits.validation, plan.tau, terms, test, plan.error, counting
+        )
         self.looks: list[int] = []
         """The batches after which the test split was looked at."""
 
@@ -153,8 +171,12 @@ class Trainer:
         """Train one batch, let the recipe decide, validate where it is due, and carry the decision out."""
         index = self.batches.next()
         noise = self.recipe.noise(len(index), self.noise)
-        x = to_device(self.plan.data.examples.batch(own_share(index)), self.accelerator.device)
-        loss, record = self.wrapped(x, noise)
+        own = own_share(index)
+        x = to_device(self.plan.data.examples.batch(own), self.accelerator.device)
+        if self.weights is None:
+            loss, record = self.wrapped(x, noise)
+        else:
+            loss, record = self.wrapped(x, noise, to_device(self.weights[own], self.accelerator.device))
         self.accelerator.backward(loss)
         self.prepared.step()
         self.prepared.zero_grad()
@@ -229,15 +251,20 @@ class Trainer:
             estimator=config.estimator,
             share_gates=config.gate_noise == "batch",
             held_out=partial(self._draw, splits.validation),
-            split_sizes=(len(splits.validation), len(splits.test)),
+            split_sizes=self.plan.split_sizes,
             terms=self.plan.terms,
             share=own_share,
             training_examples=partial(self._draw, splits.train),
         )
 
     def _draw(self, part: np.ndarray, count: int, generator: torch.Generator) -> Tensor:
-        """Draw `count` examples of a split for all processes and return this one's."""
-        drawn = torch.randint(len(part), (count,), generator=generator, device=generator.device)
+        """Draw `count` examples of a split for all processes, in proportion to weights; return this one's."""
+        if self.weights is None:
+            drawn = torch.randint(len(part), (count,), generator=generator, device=generator.device)
+        else:
+            total = self.weights[part].double().cumsum(0)
+            at = torch.rand(count, generator=generator, device=generator.device, dtype=torch.float64).cpu()
+            drawn = torch.searchsorted(total, at * total[-1], right=True).clamp(max=len(part) - 1)
         index: np.ndarray = part[own_share(drawn.cpu().numpy())]
         return to_device(self.plan.data.examples.batch(index), self.accelerator.device)
 
@@ -328,15 +355,17 @@ class Trainer:
             assert last is not None
             candidates = [last]
         error, examples, test = self.plan.error, self.plan.data.examples, self.plan.splits.test
+        counting = self.plan.data.counting.at(test)
 
         def errors(candidate: Candidate) -> tuple[np.ndarray, np.ndarray]:
             return per_input(candidate.narrowed(self.model), examples, test, TEST_SEED, error)
 
         more = not self.traits.ends_by_itself
-        verdict = certify(candidates, errors, len(test), self.plan.tau, self.plan.terms, len(self.looks), more)
+        terms, look = self.plan.terms, len(self.looks)
+        verdict = certify(candidates, errors, counting, len(test), self.plan.tau, terms, look, more)
         chosen = verdict.candidate
         model = chosen.narrowed(self.model)
-        measured = describe_dimensions(model, examples, test, TEST_SEED, error)
+        measured = describe_dimensions(model, examples, test, TEST_SEED, error, counting.weights)
         order = sorted(range(model.n), key=lambda j: -measured[j].cost)  # the first says most, as with PCA
         model = model.narrow(order)
         result = Result(
@@ -345,7 +374,7 @@ class Trainer:
             kept=model.kept,
             tau=self.config.tau,
             values=self.plan.values,
-            variance=self.plan.moments.variance if self.config.error == "squared" else None,
+            variance=self.plan.moments.variance if self.plan.named and self.config.error == "squared" else None,
             heldout=verdict.heldout,
             validation=chosen.validation,
             best_error=self.selection.best_error,
@@ -358,9 +387,23 @@ class Trainer:
             seed=self.config.seed,
             versions=versions(),
             dimensions=[measured[j] for j in order],
-            errors_of_first=errors_of_first(model, examples, test, TEST_SEED, error),
+            errors_of_first=errors_of_first(model, examples, test, TEST_SEED, error, counting.weights),
             certificate=verdict.certificate,
+            feature_costs=self._feature_costs(model),
+            columns=list(self.plan.data.columns),
         )
         self._save(model, chosen, met=found)
         self.sink.write_result(result)
         return result
+
+    def _feature_costs(self, model: VAE) -> list[list[float]]:
+        """Return what each dimension says about each value of a vector; nothing for images and very wide vectors."""
+        plan, test = self.plan, self.plan.splits.test
+        if plan.data.is_image or not plan.named or plan.data.examples.shape[0] * model.n > MOST_FEATURE_COSTS:
+            return []
+        weights = plan.data.counting.at(test).weights
+        of_values = value_by_value(self.config.error)
+        costs: list[list[float]] = costs_by_value(
+            model, plan.data.examples, test, TEST_SEED, of_values, weights
+        ).tolist()
+        return costs

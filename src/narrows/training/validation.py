@@ -40,43 +40,80 @@ def per_input(
 
 @torch.no_grad()
 def describe_dimensions(
-    model: VAE, examples: Examples, index: np.ndarray, seed: int = 0, error: Error = squared_error
+    model: VAE,
+    examples: Examples,
+    index: np.ndarray,
+    seed: int = 0,
+    error: Error = squared_error,
+    weights: np.ndarray | None = None,
 ) -> list[Dimension]:
     """Measure each dimension of a model on up to 2,000 evenly spaced examples, fewer if it has many dimensions."""
     costs, kl, codes = Moments(), Moments(), Moments()
-    for _, x, posterior, z in _encoded(model, examples, _some(model, index), seed):
+    some = _some(model, index)
+    for here, x, posterior, z in _encoded(model, examples, index[some], seed):
+        weight = None if weights is None else weights[some][here]
         before = error(x, model.decode(z)).double()
         rises = torch.empty(len(x), model.n, dtype=torch.float64)
         for j in range(model.n):
             without = z.clone()
             without[:, j] = 0
             rises[:, j] = error(x, model.decode(without)).double() - before
-        costs.add(rises)
-        kl.add(kl_elements(*posterior).cpu())
-        codes.add(z.cpu())
+        costs.add(rises, weight)
+        kl.add(kl_elements(*posterior).cpu(), weight)
+        codes.add(z.cpu(), weight)
     measured = (part.tolist() for part in (costs.mean, kl.mean, codes.mean, codes.std))
     return [Dimension(*row) for row in zip(model.kept, *measured, strict=True)]
 
 
 @torch.no_grad()
+def costs_by_value(
+    model: VAE,
+    examples: Examples,
+    index: np.ndarray,
+    seed: int,
+    of_values: Error,
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return how much each value's error rises without each dimension, `(*shape, n)`, on as many examples as above.
+
+    The sum over the values is the dimension's cost of removal. `of_values` returns errors before they are summed.
+    """
+    some, rises = _some(model, index), Moments()
+    for here, x, _, z in _encoded(model, examples, index[some], seed):
+        before = of_values(x, model.decode(z)).double()
+        found = torch.empty(*before.shape, model.n, dtype=torch.float64)
+        for j in range(model.n):
+            without = z.clone()
+            without[:, j] = 0
+            found[..., j] = of_values(x, model.decode(without)).double() - before
+        rises.add(found, None if weights is None else weights[some][here])
+    return rises.mean
+
+
+@torch.no_grad()
 def errors_of_first(
-    model: VAE, examples: Examples, index: np.ndarray, seed: int = 0, error: Error = squared_error
+    model: VAE,
+    examples: Examples,
+    index: np.ndarray,
+    seed: int = 0,
+    error: Error = squared_error,
+    weights: np.ndarray | None = None,
 ) -> list[float]:
     """Measure the error of decoding only the first k dimensions, for k = 0 to n, on as many examples as above."""
-    errors = Moments()
-    for _, x, _, z in _encoded(model, examples, _some(model, index), seed):
+    errors, some = Moments(), _some(model, index)
+    for here, x, _, z in _encoded(model, examples, index[some], seed):
         of_first = torch.empty(len(x), model.n + 1, dtype=torch.float64)
         for k in range(model.n, -1, -1):
             z[:, k:] = 0
             of_first[:, k] = error(x, model.decode(z)).double()
-        errors.add(of_first)
+        errors.add(of_first, None if weights is None else weights[some][here])
     return [float(value) for value in errors.mean]
 
 
-def _some(model: VAE, index: np.ndarray) -> np.ndarray:
-    """Return evenly spaced examples, as many as can be decoded once per dimension in little time."""
+def _some(model: VAE, index: np.ndarray) -> slice:
+    """Return evenly spaced places, as many as can be decoded once per dimension in little time."""
     count = max(BATCH, min(2_000, COST_DECODES // max(model.n, 1)))
-    return index[:: max(1, len(index) // count)]
+    return slice(None, None, max(1, len(index) // count))
 
 
 def _encoded(

@@ -21,7 +21,7 @@ from narrows._util.errors import NarrowsError
 from narrows._util.progress import Progress, silent, steps
 from narrows.data.arrays import check_header, dtype_error, from_array
 from narrows.data.cache import converted_array, file_digest, fits_in_memory
-from narrows.data.dataset import Data, Values
+from narrows.data.dataset import Data, Missing, Values
 from narrows.data.readers.shared import CHUNK_BYTES, check_expansion, listed, readable, usual_key
 
 _MAGIC = b"\x93NUMPY"
@@ -45,9 +45,9 @@ class Header:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def load_npy(path: Path, values: Values = "unit", progress: Progress = silent) -> Data:
+def load_npy(path: Path, values: Values = "unit", progress: Progress = silent, missing: Missing = "refuse") -> Data:
     """Map the array at `path`, and check its values."""
-    data = from_array(map_npy(path), values, str(path), progress)
+    data = from_array(map_npy(path), values, str(path), progress, missing=missing)
     return dataclasses.replace(data, name=path.stem, note=f"read from {path}")
 
 
@@ -75,7 +75,9 @@ def _check_size(size: int, header: Header) -> None:
         raise ValueError(f"{size:,} bytes instead of {expected:,} for shape {header.shape}")
 
 
-def load_npz(path: Path, key: str = "", values: Values = "unit", progress: Progress = silent) -> Data:
+def load_npz(
+    path: Path, key: str = "", values: Values = "unit", progress: Progress = silent, missing: Missing = "refuse"
+) -> Data:
     """Return the array `key` of the archive at `path`; with key "", its only array, or the one with a usual name."""
     text = f"{path}::{key}" if key else str(path)
     with readable(path, "a .npz file", text, _REMEDY), zipfile.ZipFile(path) as archive:
@@ -97,7 +99,7 @@ def load_npz(path: Path, key: str = "", values: Values = "unit", progress: Progr
             header.shape[0],
             text,
         )
-    data = from_array(array, values, text, progress)
+    data = from_array(array, values, text, progress, missing=missing)
     return dataclasses.replace(data, name=path.stem, note=f"read from {text}{where}")
 
 

@@ -94,6 +94,23 @@ class Csv:
         rows = enumerate(values, start=1)
         return next(((row, value) for row, value in rows if value not in absent and not _number(value)), (1, values[0]))
 
+    def texts(self, place: int) -> Iterator["pa.Array"]:
+        """See `Table`."""
+        import pyarrow as pa
+
+        with self._reader([place], {place: pa.string()}) as (_, reader):
+            for batch in reader:
+                yield batch.column(0)
+
+    def whole(self, places: Sequence[int], progress: Progress) -> Iterator[tuple["pa.RecordBatch", "pa.RecordBatch"]]:
+        """See `Table`; both readers cut the file at the same bytes."""
+        import pyarrow as pa
+
+        every = range(len(self.names))
+        with self._reader(every, dict.fromkeys(every, pa.string())) as (_, reader):
+            for numbers in self.batches(places, progress):
+                yield numbers, reader.read_next_batch()
+
     def _length(self) -> int:
         """Return the bytes of text, of a gzipped file as its end states them (of its last member, modulo 2^32)."""
         with self.path.open("rb") as file:
@@ -135,6 +152,7 @@ class Csv:
         converting = arrow.ConvertOptions(
             include_columns=None if places is None else [str(place) for place in places],
             column_types={str(place): kind for place, kind in kinds.items()},
+            strings_can_be_null=True,
         )
         with readable(self.path, "a CSV file"):
             # Not a Python file, and not closed here: pyarrow reads ahead in a thread that may outlive this block.

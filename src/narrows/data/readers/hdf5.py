@@ -22,7 +22,7 @@ from narrows._util.errors import NarrowsError, did_you_mean
 from narrows._util.progress import Progress, silent, steps
 from narrows.data.arrays import check_header, from_array
 from narrows.data.cache import converted_array, file_digest
-from narrows.data.dataset import Data, Values
+from narrows.data.dataset import Data, Missing, Values
 from narrows.data.readers.hdf5_links import Reach
 from narrows.data.readers.shared import CHUNK_BYTES, check_expansion, listed, readable, usual_key
 
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 _MOST_BYTES = 1 << 29
 
 
-def load_hdf5(path: Path, key: str = "", values: Values = "unit", progress: Progress = silent) -> Data:
+def load_hdf5(
+    path: Path, key: str = "", values: Values = "unit", progress: Progress = silent, missing: Missing = "refuse"
+) -> Data:
     """Return the dataset `key` of the HDF5 file at `path`; key "": the only one, or one with a usual name."""
     with open_hdf5(path, f"{path}::{key}" if key else str(path)) as file:
         dataset = _named(file, key, path) if key else _chosen(file, path)
@@ -48,7 +50,7 @@ def load_hdf5(path: Path, key: str = "", values: Values = "unit", progress: Prog
         digest = file_digest(path, key, *map(file_digest, others))
     chunks = partial(_rows, path, key, text, progress)
     array, where = converted_array(f"hdf5-{digest}.npy", shape[1:], dtype, chunks, shape[0], text)
-    data = from_array(array, values, text, progress)
+    data = from_array(array, values, text, progress, missing=missing)
     return dataclasses.replace(data, name=path.stem, note=f"read from {text}{where}")
 
 

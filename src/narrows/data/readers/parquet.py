@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows._util.errors import NarrowsError
-from narrows._util.progress import Progress, counted
+from narrows._util.progress import Progress, counted, silent
 from narrows._util.room import amount, free_memory
 from narrows.data.readers.parquet_pages import page_sizes
 from narrows.data.readers.shared import CHUNK_BYTES, readable
@@ -84,6 +84,21 @@ class Parquet:
             batches = file.iter_batches(rows or max(1, CHUNK_BYTES // (8 * len(names))), columns=names)
             for batch in counted(batches, self.count or 0, f"reading {os.path.basename(self.path)}", progress):
                 yield batch.select(names)
+
+    def whole(self, places: Sequence[int], progress: Progress) -> Iterator[tuple["pa.RecordBatch", "pa.RecordBatch"]]:
+        """See `Table`."""
+        with self._opened(len(self.names)) as file:
+            for batch in file.iter_batches(max(1, CHUNK_BYTES // (8 * len(self.names)))):
+                yield batch.select([self.names[place] for place in places]), batch
+
+    def texts(self, place: int) -> Iterator["pa.Array"]:
+        """See `Table`."""
+        import pyarrow as pa
+
+        for batch in self.batches([place], silent):
+            column = batch.column(0)
+            column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            yield column.cast(pa.string())
 
     def example(self, place: int) -> tuple[int, str]:
         """See `Table`."""

@@ -27,7 +27,7 @@ from narrows._util.errors import NarrowsError
 from narrows._util.files import check_regular
 from narrows._util.progress import Progress, silent
 from narrows.data.arrays import channels_last, check_dtype, from_rows
-from narrows.data.dataset import Data, Values
+from narrows.data.dataset import Data, Missing, Values
 from narrows.data.readers.archives import map_npy
 from narrows.data.rows import JoinedRows
 
@@ -134,7 +134,9 @@ def shards_note(paths: Sequence[Path]) -> str:
     return f"read from {len(paths)} shards, sorted by name from {paths[0]} to {paths[-1].name}"
 
 
-def load_npy_shards(path: Path, values: Values = "unit", progress: Progress = silent) -> Data:
+def load_npy_shards(
+    path: Path, values: Values = "unit", progress: Progress = silent, missing: Missing = "refuse"
+) -> Data:
     """Map the .npy files that `path` stands for as one array, and check its values."""
     paths = shards_of(path)
     shards: list[Shard] = []
@@ -145,7 +147,7 @@ def load_npy_shards(path: Path, values: Values = "unit", progress: Progress = si
     row = channels_last(np.broadcast_to(np.zeros((), first.dtype), first.shape), str(first.path)).shape[1:]
     mapped = functools.lru_cache(MOST_OPEN)(lambda number: channels_last(shards[number].mapped(), str(paths[number])))
     rows = JoinedRows([shard.shape[0] for shard in shards], row, first.dtype, mapped)
-    data = from_rows(rows, values, str(path), progress)
+    data = from_rows(rows, values, str(path), progress, missing)
     return dataclasses.replace(data, name=set_name(path), note=shards_note(paths))
 
 

@@ -1,9 +1,9 @@
 """Tables: CSV and Parquet files whose columns are numbers, read with pyarrow into one array (rows, columns).
 
 Whole numbers, floats, decimals and true / false are numbers. Text, dates and lists are not, and a vector cannot hold a
-missing value (an empty field, null, NA, NaN, an infinity): both raise an error that names the column and the row,
-counted from 1 below the header. The array is float32 if every column fits into it exactly (bool, floats of up to 32
-bits, integers of up to 16), else float64, as for all numbers in a CSV file.
+missing value (an empty field, null, NA, NaN, an infinity), unless `missing` is "mask": both raise an error that names
+the column and the row, counted from 1 below the header. The array is float32 if every column fits into it exactly
+(bool, floats of up to 32 bits, integers of up to 16), else float64, as for all numbers in a CSV file.
 
 Both kinds of files (csv.py, parquet.py) are streamed, some rows at a time, so memory holds little more than the array.
 """
@@ -11,23 +11,27 @@ Both kinds of files (csv.py, parquet.py) are streamed, some rows at a time, so m
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from narrows._util.errors import NarrowsError, OptionError, did_you_mean, setting
-from narrows._util.progress import Progress, silent
+from narrows._util.progress import Progress, silent, steps
 from narrows._util.text import printable
+from narrows.data.arrays import MASK
 from narrows.data.cache import converted_array, file_digest
-from narrows.data.dataset import Data
-from narrows.data.examples import ArrayExamples
+from narrows.data.counting import PLAIN, Counting
+from narrows.data.dataset import Data, Missing
+from narrows.data.examples import ArrayExamples, release
 from narrows.data.readers.shards import check_alike, set_name, shards_note, shards_of
 from narrows.data.readers.shared import LISTED, LONGEST_NAME, check_expansion, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_ROWS = 65_536
 _LARGEST = 1e100  # columns are standardised in double precision before anything else
 WITH_COMMA = re.compile(r"\s*[-+]?[\d.]*\d(,\d+)+(e[-+]?\d+)?\s*", re.I)
 """A number with a comma: a decimal as many countries write it, or thousands."""
@@ -59,6 +63,30 @@ class Table(Protocol):
     def example(self, place: int) -> tuple[int, str]:
         """Return the row and the text of a value in this column that is not a number."""
         ...
+
+    def texts(self, place: int) -> Iterator["pa.Array"]:
+        """Yield the column at `place` as texts, some rows at a time; null where a field is empty."""
+        ...
+
+    def whole(self, places: Sequence[int], progress: Progress) -> Iterator[tuple["pa.RecordBatch", "pa.RecordBatch"]]:
+        """Yield rows twice: the columns at `places` as numbers, and all columns, of text files as their texts."""
+        ...
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of a table that say something about its rows, and are not trained on."""
+
+    group: str | None = None
+    weight: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns that have a role."""
+        return [name for name in (self.group, self.weight) if name is not None]
+
+
+NO_ROLES = Roles()
 
 
 def is_number(kind: "pa.DataType") -> bool:
@@ -107,19 +135,27 @@ def no_rows(path: Path) -> NarrowsError:
     return NarrowsError(f"{path} holds no rows of values; check how it was written")
 
 
-def load_table(path: Path, columns: Sequence[str] | None = None, progress: Progress = silent) -> Data:
+def load_table(
+    path: Path,
+    columns: Sequence[str] | None = None,
+    progress: Progress = silent,
+    missing: Missing = "refuse",
+    roles: Roles = NO_ROLES,
+) -> Data:
     """Return a table, or some of its columns in this order.
 
     Arguments:
         path: A file (.csv, .tsv, either with .gz, or .parquet), or what shards.py reads as several of them.
         columns: Names; all columns by default.
         progress: Called while rows are read.
+        missing: Whether an empty field is refused, or stands for a value that was not observed.
+        roles: The columns with groups and weights.
     """
     check_tables()
-    tables = [_open_table(one) for one in shards_of(path)]
+    tables = [open_table(one) for one in shards_of(path)]
     for table in tables[1:]:
         check_alike(tables[0].path, _columns_of(tables[0]), table.path, _columns_of(table))
-    chosen = [numeric(table, columns) for table in tables]
+    chosen = [numeric(table, columns, roles) for table in tables]
     kinds = [table.types[place] for table, places in zip(tables, chosen, strict=True) for place in places]
     dtype = np.dtype(np.float32 if all(map(fits_float32, kinds)) else np.float64)
     names = tuple(tables[0].names[place] for place in chosen[0])
@@ -131,7 +167,7 @@ def load_table(path: Path, columns: Sequence[str] | None = None, progress: Progr
 
     def rows() -> Iterator[np.ndarray]:
         for table, places in zip(tables, chosen, strict=True):
-            yield from read_rows(table, places, dtype, progress)
+            yield from read_rows(table, places, dtype, progress, missing)
 
     digest = file_digest(path, names) if len(tables) == 1 else _digest(tables, names)
     array, where = converted_array(f"table-{digest}.npy", (len(names),), dtype, rows, count, str(path))
@@ -139,7 +175,34 @@ def load_table(path: Path, columns: Sequence[str] | None = None, progress: Progr
         raise no_rows(path)
     note = f"{len(array)} rows of {len(names)} columns {shards_note([t.path for t in tables])}{where}{tables[0].remark}"
     name = re.sub(r"\.(csv|tsv)$", "", path.stem, flags=re.I) if path.is_file() else set_name(path)
-    return Data(name, ArrayExamples(array), "any", note=note, columns=names)
+    absent = 0 if missing == "refuse" else _count_missing(array, names, path)
+    counting = _counting(tables, roles, len(array))
+    return Data(name, ArrayExamples(array), "any", note=note, columns=names, missing=absent, counting=counting)
+
+
+def _count_missing(array: np.ndarray, names: Sequence[str], path: Path) -> int:
+    """Return how many values are missing; raise if a column has none at all."""
+    lacking = np.zeros(len(names), np.int64)
+    for part in steps(len(array), _ROWS):
+        lacking += np.isnan(array[part]).sum(0)
+        release(array)
+    if (lacking == len(array)).any():
+        empty = names[int((lacking == len(array)).argmax())]
+        raise NarrowsError(f"{path}: column {empty!r} has no value in any of {len(array)} rows; leave it out")
+    return int(lacking.sum())
+
+
+def _counting(tables: Sequence[Table], roles: Roles, rows: int) -> Counting:
+    """Read the columns with groups and weights."""
+    if not roles.names:
+        return PLAIN
+    found = {}
+    for role, name in (("group", roles.group), ("weight", roles.weight)):
+        if name is not None:
+            texts = [part.to_numpy(zero_copy_only=False) for t in tables for part in t.texts(_chosen(t, [name])[0])]
+            found[role] = np.concatenate(texts)
+    called = [f"{tables[0].path}: column {name!r}" for name in (roles.weight, roles.group)]
+    return Counting.of(rows, found.get("weight"), found.get("group"), (called[0], called[1]))
 
 
 def check_tables() -> None:
@@ -150,7 +213,8 @@ def check_tables() -> None:
         raise NarrowsError("reading CSV and Parquet files needs pyarrow: pip install 'narrows[tables]'") from None
 
 
-def _open_table(path: Path) -> Table:
+def open_table(path: Path) -> Table:
+    """Open one file of a table."""
     from narrows.data.readers.csv import Csv
     from narrows.data.readers.parquet import Parquet
 
@@ -166,9 +230,18 @@ def _digest(tables: Sequence[Table], names: tuple[str, ...]) -> str:
     return file_digest(tables[0].path, names, every)
 
 
-def numeric(table: Table, columns: Sequence[str] | None) -> list[int]:
+def numeric(table: Table, columns: Sequence[str] | None, roles: Roles = NO_ROLES) -> list[int]:
     """Return the positions of the chosen columns; raise if one of them does not hold numbers."""
-    places = _chosen(table, columns)
+    special = _chosen(table, roles.names) if roles.names else []
+    places = [place for place in _chosen(table, columns) if columns is not None or place not in special]
+    for place in special:
+        if place in places:
+            raise NarrowsError(
+                f"{table.path}: column {table.names[place]!r} says how rows count and cannot be trained on as well; "
+                f"leave it out of {setting('columns')}"
+            )
+    if not places:
+        raise NarrowsError(f"{table.path} has no columns left to train on; check {setting('columns')}")
     for place in places:
         if not is_number(table.types[place]):
             raise text_error(table, place, *table.example(place))
@@ -206,15 +279,17 @@ def fits_float32(kind: "pa.DataType") -> bool:
     return small or types.is_boolean(kind) or (types.is_floating(kind) and kind.bit_width <= 32)
 
 
-def read_rows(table: Table, places: Sequence[int], dtype: np.dtype, progress: Progress) -> Iterator[np.ndarray]:
+def read_rows(
+    table: Table, places: Sequence[int], dtype: np.dtype, progress: Progress, allowed: Missing = "refuse"
+) -> Iterator[np.ndarray]:
     """Yield the rows as arrays; raise for missing or huge values at the end, when their number is known."""
     names, size = [table.names[place] for place in places], table.size
     missing, first = np.zeros((2, len(names)), np.int64)
     low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
     seen = 0
     for batch in table.batches(places, progress):
-        rows = _matrix(batch, dtype)
-        absent = ~np.isfinite(rows)
+        rows = as_matrix(batch, dtype)
+        absent = np.isinf(rows) if allowed == "mask" else ~np.isfinite(rows)
         if absent.any():
             found = absent.sum(axis=0)
             first = np.where((missing == 0) & (found > 0), seen + 1 + absent.argmax(axis=0), first)
@@ -224,17 +299,20 @@ def read_rows(table: Table, places: Sequence[int], dtype: np.dtype, progress: Pr
         if table.count is not None and seen > table.count:
             break
         if not missing.any() and len(rows):
-            low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+            low, high = np.fmin(low, np.fmin.reduce(rows)), np.fmax(high, np.fmax.reduce(rows))
             yield rows
     if table.count not in (None, seen):
         raise NarrowsError(f"{table.path} is damaged: it declares {table.count:,} rows and has others; write it again")
     if missing.any():
         at = int(np.flatnonzero(missing)[0])
         columns = np.count_nonzero(missing)
-        raise NarrowsError(
-            f"{table.path}: column {names[at]!r} lacks {missing[at]} of {seen} values (empty, NaN or infinite), "
-            f"first in row {first[at]}{f' ({columns} columns lack some)' if columns > 1 else ''}; "
-            "fill them in, or leave out those rows or columns"
+        kind = "infinite" if allowed == "mask" else "empty, NaN or infinite"
+        advice = "fill them in, or leave out those rows or columns"
+        raise OptionError(
+            f"{table.path}: column {names[at]!r} lacks {missing[at]} of {seen} values ({kind}), "
+            f"first in row {first[at]}{f' ({columns} columns lack some)' if columns > 1 else ''}",
+            advice if allowed == "mask" else f"{advice}, or train on what was observed with {MASK}",
+            advice,
         )
     huge = np.flatnonzero(np.maximum(-low, high) > _LARGEST)
     if len(huge):
@@ -244,7 +322,7 @@ def read_rows(table: Table, places: Sequence[int], dtype: np.dtype, progress: Pr
         )
 
 
-def _matrix(batch: "pa.RecordBatch", dtype: np.dtype) -> np.ndarray:
+def as_matrix(batch: "pa.RecordBatch", dtype: np.dtype) -> np.ndarray:
     """Return a batch as (rows, columns), NaN where a value is missing."""
     import pyarrow as pa
 

@@ -1,0 +1,170 @@
+"""How an estimator trains: examples in any unit become a run in memory, and its answer comes back in their unit."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_array
+from torch import Tensor
+
+from narrows.data import Data, from_array, split
+from narrows.data.counting import Counting
+from narrows.data.units import AffineUnits, common_units
+from narrows.estimator.settings import as_value_error, missing_of, settings_of
+from narrows.model.vae import VAE
+from narrows.objective import Error
+from narrows.runs.records import MetricRow, Result
+from narrows.training.config import LARGEST, SMALLEST, TrainConfig
+from narrows.training.listeners import Listener
+from narrows.training.setup import Build, make_plan, tau_as_good
+from narrows.training.sinks import MemorySink
+from narrows.training.start import reference
+from narrows.training.trainer import Trainer
+
+LEAST_ROWS = 10
+POWERS = {"squared": 2, "absolute": 1}
+"""The power of the unit of `X` in which an error counts; other errors are measured in the unit of `X` itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Examples that have been checked, in the unit they are trained in, with the settings of their run."""
+
+    config: TrainConfig
+    data: Data
+    units: AffineUnits
+    mean: np.ndarray
+    """Mean of each value, in the user's unit."""
+    error: Error | None
+    """The user's own error, for reconstructions in the unit of training; None for a named one."""
+    square: float
+    """What an error of 1 in training is in the user's unit."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example as the user keeps it."""
+        return self.mean.shape
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A trained model and its answer, in the user's unit."""
+
+    model: VAE
+    result: Result
+    rows: list[MetricRow]
+    settled: dict[str, Any] | None
+    """The state in which the size was found, from which the next tau of a front continues."""
+
+
+def checked(estimator: Any, X: ArrayLike) -> np.ndarray:
+    """Return `X` as an array of floats; raise if it does not hold enough rows or images."""
+    x: np.ndarray = check_array(
+        X,
+        dtype=[np.float64, np.float32],
+        allow_nd=True,
+        ensure_min_samples=0,
+        ensure_all_finite=missing_of(estimator),
+        estimator=estimator,
+        input_name="X",
+    )
+    if x.ndim > 4 or 0 in x.shape[1:]:
+        raise ValueError(f"X must hold rows (N, D) or images (N, H, W) or (N, H, W, C); its shape is {x.shape}")
+    if len(x) < LEAST_ROWS:
+        raise ValueError(
+            f"fitting needs at least {LEAST_ROWS} samples, to train, validate and test; n_samples={len(x)}"
+        )
+    return x
+
+
+def prepare(estimator: Any, x: np.ndarray, sample_weight: Any = None, groups: Any = None) -> Prepared:
+    """Return the examples as they are trained, with the settings that the estimator's parameters make."""
+    config = settings_of(estimator)
+    with as_value_error():
+        own = callable(estimator.error)
+        squared = estimator.tau if config.error == "squared" and not own else None
+        units, mean = common_units(x, None if squared is None else float(squared), (SMALLEST, LARGEST))
+        unit_interval = config.error == "cross-entropy"
+        if unit_interval:
+            units = AffineUnits(np.zeros(()), np.ones(()))
+        data = from_array(
+            units.scaled(x),
+            "unit" if unit_interval else "any",
+            name="X",
+            missing=estimator.missing,
+        )
+        counting = Counting.of(len(x), sample_weight, groups, ("sample_weight", "groups"))
+        data = replace(data, counting=counting)
+        square = 1.0 if own or unit_interval else float(units.unit) ** POWERS[config.error]
+        tau, per_value = estimator.tau, estimator.tau_per_value
+        config = replace(
+            config,
+            tau=None if tau is None else float(tau) / square,
+            tau_per_value=None if per_value is None else float(per_value) / square,
+            batch=min(config.batch, len(split(data).train)),
+        )
+    error = _in_unit(estimator.error, units) if own else None
+    return Prepared(config, data, units, mean, error, square)
+
+
+def _in_unit(error: Callable[[Tensor, Tensor], Tensor], units: AffineUnits) -> Error:
+    """Return a user's error of x and its reconstruction for values in the unit of training."""
+    shift, unit = (tensor.float() for tensor in units.tensors())
+
+    def measured(x: Tensor, y: Tensor) -> Tensor:
+        there, wide = shift.to(x.device), unit.to(x.device)
+        if x.ndim > 2 and there.ndim:
+            there = there.reshape(x.shape[1:])
+        return error(x * wide + there, y * wide + there)
+
+    return measured
+
+
+def train_in_memory(
+    prepared: Prepared,
+    listener: Listener,
+    build: Build | None = None,
+    before: VAE | None = None,
+    settled: dict[str, Any] | None = None,
+    keep_settled: bool = False,
+) -> Found:
+    """Train, and return the model and the answer in the user's unit.
+
+    Arguments:
+        prepared: The examples and settings.
+        listener: Hears how training goes.
+        build: Makes the networks; by default built-in ones.
+        before: A model whose weights training begins with.
+        settled: The state in which another run, under a smaller tau, found its size.
+        keep_settled: Whether to return that state of this run.
+    """
+    config = prepared.config
+    if config.as_good_as is not None:
+        config = _as_good_as(prepared, listener, build)
+    plan = make_plan(config, prepared.data, prepared.square, prepared.error)
+    trainer = Trainer(plan, listener, build)
+    if before is not None:
+        trainer.load_weights(before)
+    if settled is not None:
+        trainer.continue_from(settled)
+    sink = MemorySink(keep_settled)
+    result = trainer.start(sink).in_unit(prepared.square)
+    assert sink.model is not None
+    model = sink.model.cpu()
+    if model.scaling.output == "linear":
+        model.scaling = model.scaling.in_units(*prepared.units.tensors())
+    if before is not None and before.network is not None:
+        model.network = replace(before.network, n=model.n)
+    return Found(model, result, [row.in_unit(prepared.square) for row in sink.rows], sink.settled)
+
+
+def _as_good_as(prepared: Prepared, listener: Listener, build: Build | None) -> TrainConfig:
+    """Train a plain VAE and return the settings of the narrow one that must be as good."""
+    config, data = prepared.config, prepared.data
+    assert config.as_good_as is not None
+    plain = Trainer(make_plan(reference(config), data, prepared.square, prepared.error), listener, build)
+    error = plain.start(MemorySink()).validation
+    n = 2 * config.as_good_as if config.n == "auto" else config.n
+    return replace(config, as_good_as=None, tau=tau_as_good(error, config, data), n=n)

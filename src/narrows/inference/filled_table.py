@@ -1,0 +1,115 @@
+"""A table with its missing values filled in: the same columns, in the same order, of the same types.
+
+Only fields that were empty in columns that the model knows are written anew; everything else, such as names and dates,
+is copied as it stands. A column of whole numbers or of true and false is filled with such values.
+"""
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import torch
+
+from narrows._util.errors import NarrowsError, setting
+from narrows._util.files import atomic_file
+from narrows._util.progress import Progress, silent
+from narrows.data.readers.tables import Table, as_matrix, check_tables, numeric, open_table
+from narrows.inference.trained import Trained
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def fill_table(trained: Trained, source: Path, out: Path, progress: Progress = silent) -> tuple[int, int]:
+    """Write the table `source` with its missing values filled in, and return the numbers of rows and of values.
+
+    Arguments:
+        trained: A model that takes missing values, trained on columns of these names.
+        source: The table.
+        out: The file to write, with the ending of `source`.
+        progress: Called while rows are read.
+
+    Raises:
+        NarrowsError: The table lacks a column, or a file cannot be written.
+    """
+    check_tables()
+    if out.suffix.lower() != source.suffix.lower() or out.suffix.lower() == ".gz":
+        plain = source.with_suffix("").suffix if source.suffix.lower() == ".gz" else source.suffix
+        raise NarrowsError(f"{out}: a table is written as it was read; give {setting('out')} the ending {plain}")
+    table = open_table(source)
+    places = numeric(table, list(trained.about["columns"]))
+    counts = [0, 0]
+    try:
+        with atomic_file(out) as file:
+            writer: Any = None
+            for batch in _filled(trained, table, places, counts, progress):
+                writer = writer or _writer(table, batch.schema, file)
+                writer.write(batch)
+            if writer is not None:
+                writer.close()
+    except OSError as error:
+        raise NarrowsError(f"cannot write {out}: {error.strerror}; choose another {setting('out')}") from error
+    return counts[0], counts[1]
+
+
+@torch.no_grad()
+def _filled(
+    trained: Trained, table: Table, places: list[int], counts: list[int], progress: Progress
+) -> Iterator["pa.RecordBatch"]:
+    """Yield all columns of the table, filled in, some rows at a time; `counts` grow by rows and filled values."""
+    for numbers, whole in table.whole(places, progress):
+        x = as_matrix(numbers, np.dtype(np.float64))
+        gaps = np.isnan(x)
+        y = trained.filled(torch.from_numpy(x)).numpy()
+        columns = list(whole.columns)
+        for j, place in enumerate(places):
+            if gaps[:, j].any():
+                columns[place] = _filled_column(columns[place], table.types[place], y[:, j], gaps[:, j])
+        counts[0] += len(x)
+        counts[1] += int(gaps.sum())
+        yield whole.from_arrays(columns, schema=whole.schema)
+
+
+def _filled_column(column: "pa.Array", kind: "pa.DataType", values: np.ndarray, gaps: np.ndarray) -> "pa.Array":
+    """Return a column with values where there are gaps; `kind` is what the column holds, also if it came as text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    here = values[gaps]
+    text = pa.types.is_string(column.type)
+    new: pa.Array
+    if pa.types.is_boolean(kind):
+        new = pa.array(here >= 0.5)
+    elif pa.types.is_integer(kind):
+        info = np.iinfo(kind.to_pandas_dtype())
+        new = pa.array(np.clip(np.rint(here), float(info.min), float(info.max)).astype(np.int64))
+    else:
+        new = pa.array([f"{value:.9g}" for value in here]) if text else pa.array(here)
+    return pc.replace_with_mask(column, pa.array(gaps), new.cast(column.type, safe=False))
+
+
+def _writer(table: Table, schema: "pa.Schema", file: BinaryIO) -> Any:
+    """Return what writes batches, with a method `write` and a method `close`."""
+    if table.delimiter:
+        return _Text(file, table)
+    from pyarrow import parquet
+
+    return parquet.ParquetWriter(file, schema)
+
+
+class _Text:
+    """Writes batches of texts as a CSV file, with quotes only where they are needed."""
+
+    def __init__(self, file: BinaryIO, table: Table) -> None:
+        self.stream = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
+        self.writer = csv.writer(self.stream, delimiter=table.delimiter, lineterminator="\n")
+        self.writer.writerow(table.names)
+
+    def write(self, batch: "pa.RecordBatch") -> None:
+        self.writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+    def close(self) -> None:
+        self.stream.detach()
