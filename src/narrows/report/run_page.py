@@ -12,13 +12,14 @@ from pathlib import Path
 from narrows._util.checks import argument, new_file, path_argument
 from narrows._util.files import write_atomic
 from narrows._util.printing import warn
+from narrows._util.text import printable
 from narrows.data import Data
 from narrows.data.dataset import DATA
 from narrows.report import model_sections, text
 from narrows.report.contents import RunContents, read_run
 from narrows.report.figures import charts
 from narrows.report.figures.gate_lines import gate_lines
-from narrows.report.html import Block, ChartFigure, Details, Facts, Group, Page, Section, Table, Text
+from narrows.report.html import Block, ChartFigure, Details, Facts, Group, Heading, Page, Section, Table, Text
 from narrows.report.settings import settings
 from narrows.runs.certificate import certainty
 from narrows.runs.folder import RunFolder
@@ -26,6 +27,8 @@ from narrows.runs.records import Certificate, Dimension, Result
 
 MOST_DIMENSIONS, AT_ONCE = 64, 24
 """Rows of the table of costs, and those that are visible without a click."""
+MOST_COLUMNS, MOST_BESIDE = 30, 12
+"""Columns of a table, and dimensions beside each other, in what each dimension says about each column."""
 LONG = 110
 """A longer sentence does not fit a heading: its reasons go below."""
 
@@ -187,7 +190,26 @@ def dimensions(result: Result | None) -> list[Block]:
     blocks += [Text(note), _dimension_table(shown, 0, AT_ONCE)]
     if len(shown) > AT_ONCE:
         blocks.append(Details(f"{len(shown) - AT_ONCE} more", [_dimension_table(shown, AT_ONCE, MOST_DIMENSIONS)]))
-    return blocks
+    return [*blocks, *_features(result)]
+
+
+def _features(result: Result) -> list[Block]:
+    """Return what each dimension says about each column of a table."""
+    if not (result.columns and result.feature_costs):
+        return []
+    note = (
+        "How much the error of each column rises without each dimension; over all columns, that is the dimension's "
+        "cost of removal."
+    )
+    order = sorted(range(len(result.columns)), key=lambda c: -sum(result.feature_costs[c]))[:MOST_COLUMNS]
+    if len(order) < len(result.columns):
+        note += (
+            f" Shown are the {len(order)} of {len(result.columns):,} columns with the largest; `result.json` has all."
+        )
+    shown = range(min(result.dims, MOST_BESIDE))
+    rows = [[printable(result.columns[c]), *(f"{result.feature_costs[c][j]:.2g}" for j in shown)] for c in order]
+    table = Table(["column", *(str(j + 1) for j in shown)], rows, numbers=True)
+    return [Heading("What each dimension says about each column"), Text(note), table]
 
 
 def _dimension_table(every: list[Dimension], start: int, end: int) -> Table:

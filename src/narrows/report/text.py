@@ -7,6 +7,7 @@ import math
 from typing import Literal
 
 from narrows._util.errors import NarrowsError, as_option
+from narrows._util.text import printable
 from narrows.recipes.controller import ControllerConfig
 from narrows.recipes.registry import RECIPES
 from narrows.report.contents import RunContents, read_run
@@ -18,6 +19,8 @@ from narrows.training.config import TrainConfig
 
 MOST_COSTS = 12
 """Costs of removal in the answer; longer lists are cut off."""
+MOST_COLUMNS = 3
+"""Columns named for each dimension."""
 SLACK = 0.9
 """Below this share of tau the error leaves room for more gates to close."""
 
@@ -44,6 +47,7 @@ def answer(result: Result) -> str:
         errors = result.errors_of_first[1:]
         shown = " ".join(f"{error:.3g}" for error in errors[:MOST_COSTS]) + (" ..." if len(errors) > MOST_COSTS else "")
         lines.append(f"error with the first 1, 2, ... of them: {shown}")
+    lines += features(result)
     lines.append(
         f"{plural(result.steps, 'batch')} in {minutes(result.seconds)}; "
         f"the model was saved after batch {result.model_step:,}"
@@ -98,6 +102,19 @@ def _refused(result: Result) -> str:
     tau = result.tau or 0.0
     words = {one: "nearly" if one.error <= tau else "failed" for one in refused}
     return "".join(f"; {one.dims} {word}: {one.error:.4g}, at most {one.high:.4g}" for one, word in words.items())
+
+
+def features(result: Result) -> list[str]:
+    """Return which columns of a table each dimension says most about, with how much their errors rise without it."""
+    if not (result.columns and result.feature_costs):
+        return []
+    names, lines = [printable(name, 40) for name in result.columns], []
+    for j in range(min(result.dims, MOST_COSTS)):
+        costs = [of_column[j] for of_column in result.feature_costs]
+        largest = sorted(range(len(costs)), key=lambda c: -costs[c])[:MOST_COLUMNS]
+        said = ", ".join(f"{names[c]} {costs[c]:.2g}" for c in largest if costs[c] > 0)
+        lines.append(f"dimension {j + 1} says most about: {said or 'nothing'}")
+    return lines
 
 
 def error_on_test(result: Result) -> str:
