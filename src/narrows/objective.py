@@ -5,7 +5,7 @@ averages are over inputs. The paper says "MSE" and means this sum (dSprites 20, 
 returns leave out values that were not observed, NaN.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -94,8 +94,7 @@ _VALUE_BY_VALUE: dict[str, Error] = {"squared": _squares, "cross-entropy": _nats
 
 def observed(name: str) -> Error:
     """Return one of `ERRORS` for examples with missing values: it counts the values of x that are not NaN."""
-    of_values = value_by_value(name)
-    return lambda x, reconstruction: _total(of_values(x, reconstruction))
+    return total(value_by_value(name))
 
 
 def value_by_value(name: str) -> Error:
@@ -108,6 +107,41 @@ def value_by_value(name: str) -> Error:
         return torch.where(seen, found, 0.0)
 
     return errors
+
+
+SMALLEST_PROBABILITY = 1e-7
+"""Probabilities count as at least this, so that the error of a level that the model excludes is finite."""
+
+
+def mixed_values(widths: Sequence[int], frequencies: Tensor) -> Error:
+    """Return the error of each value of a table with categories, before it is summed.
+
+    A number has its squared difference. A category has its cross-entropy, as a share of what guessing by the levels'
+    frequencies costs. So each column costs 1 if nothing but its mean, or its frequencies, is known: numbers because
+    they are standardised, categories by this division.
+
+    Arguments:
+        widths: The number of levels of each category; their blocks are the last values of x.
+        frequencies: How often each level occurs, in the order of the blocks, (values,).
+    """
+    wide, share = torch.tensor(tuple(widths)), frequencies.double().clamp(min=SMALLEST_PROBABILITY)
+    entropy = torch.stack([-(part * part.log()).sum() for part in torch.split(share, list(widths))])
+    weight = (1 / torch.where(entropy > 1e-3, entropy, 1.0)).repeat_interleave(wide)
+    squares = value_by_value("squared")
+
+    def errors(x: Tensor, reconstruction: Tensor) -> Tensor:
+        _check_same_shape(x=x, reconstruction=reconstruction)
+        first = x.shape[1] - len(weight)
+        probable = reconstruction[:, first:].clamp(min=SMALLEST_PROBABILITY)
+        nats = -torch.nan_to_num(x[:, first:]) * probable.log() * weight.to(x.device, x.dtype)
+        return torch.cat([squares(x[:, :first], reconstruction[:, :first]), nats], 1)
+
+    return errors
+
+
+def total(values: Error) -> Error:
+    """Return the sum over each input of errors by value."""
+    return lambda x, reconstruction: _total(values(x, reconstruction))
 
 
 def per_example(error: Tensor, rows: int) -> Tensor:

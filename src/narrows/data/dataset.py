@@ -10,12 +10,15 @@ from narrows._util.text import printable
 from narrows.data.counting import PLAIN, Counting
 from narrows.data.examples import ArrayExamples, ExactRows, Examples
 from narrows.data.factors import Factors
+from narrows.data.mixed import Column, MixedExamples
 
 if TYPE_CHECKING:
     from narrows.data.splits import Splits
 
 Missing = Literal["refuse", "mask"]
 """What a NaN among the values means: an error, or a value that was not observed."""
+Categories = Literal["refuse", "auto"]
+"""What a column of texts means: an error, or a category. Columns that say so themselves are always categories."""
 Values = Literal["unit", "any"]
 """unit: every value lies in [0, 1], as pixels do; any: any finite numbers."""
 
@@ -57,9 +60,11 @@ class Data:
     factors: Factors | None = None
     """The factors or labels of the examples, if known."""
     columns: tuple[str, ...] = ()
-    """The names of a table's columns; empty for other data."""
+    """The names of a vector's values, for tables: its columns, and a name for each level of a category."""
     stream: StreamOf | None = None
     """How the set is divided and ordered, if it is read while it is used."""
+    table: tuple[Column, ...] = ()
+    """A table's columns as they were read, in its order; `columns` names the values of a vector."""
     missing: int = 0
     """How many values were not observed; they are served as NaN."""
     counting: Counting = PLAIN
@@ -85,6 +90,8 @@ class Data:
         by up to 64 seconds before it could. So tables, and vectors stored in float64, are served in float64.
         """
         rows = self.examples
+        if isinstance(rows, MixedExamples):
+            return MixedExamples(ExactRows(rows.stored.array), rows.widths)
         if isinstance(rows, ArrayExamples) and not self.is_image and (self.columns or rows.array.dtype == np.float64):
             return ExactRows(rows.array)
         return rows

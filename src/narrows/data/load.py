@@ -22,6 +22,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from narrows._util.checks import FLAG, FUNCTION, TEXT, argument, one_of, path_argument, several
 from narrows._util.errors import NarrowsError, setting
@@ -30,7 +31,8 @@ from narrows._util.progress import Progress, silent
 from narrows._util.room import bytes_in
 from narrows._util.text import printable
 from narrows.data.arrays import check_missing
-from narrows.data.dataset import Data, Missing, Values
+from narrows.data.dataset import Categories, Data, Missing, Values
+from narrows.data.mixed import Column
 from narrows.data.named.catalogue import SETS, Source, open_set
 from narrows.data.options import APPLIES_TO, Kind, ReadOptions, SplitBy
 from narrows.data.readers.archives import load_npy, load_npz
@@ -63,6 +65,7 @@ def load(
     skip_broken: bool = False,
     columns: str | Sequence[str] | None = None,
     missing: Missing = "refuse",
+    categories: Categories = "refuse",
     group_column: str | None = None,
     weight_column: str | None = None,
     stream: bool = False,
@@ -80,6 +83,7 @@ def load(
         skip_broken: Folders of images: leave out files that cannot be read.
         columns: Tables: the columns to take, a list or "a,b,c"; by default all.
         missing: Arrays and tables: "mask" if NaN or an empty field stands for a value that was not observed.
+        categories: Tables: "auto" if columns of texts, and of true and false, are categories.
         group_column: Tables: the column that names the group of each row; a group is never divided between splits.
         weight_column: Tables: the column with the weight of each row, a number from 0 on.
         stream: Shards on a disk: read them through a local cache, as those at an address always are.
@@ -111,6 +115,7 @@ def load(
         skip_broken,
         columns,
         missing,
+        argument("categories", categories, one_of(get_args(Categories))),
         group_column,
         weight_column,
         values,
@@ -121,8 +126,13 @@ def load(
     return read(data, options, progress)
 
 
-def read(data: str | os.PathLike[str], options: ReadOptions, progress: Progress = silent) -> Data:
-    """Read the data as `load` does, with options that are already collected."""
+def read(
+    data: str | os.PathLike[str], options: ReadOptions, progress: Progress = silent, known: Sequence[Column] = ()
+) -> Data:
+    """Read the data as `load` does, with options that are already collected.
+
+    `known` are the columns of the table that a model was trained on, which has the same categories.
+    """
     text = str(data)
     kind = kind_of(text)
     for name in options.given():
@@ -133,7 +143,7 @@ def read(data: str | os.PathLike[str], options: ReadOptions, progress: Progress 
     if kind == "remote" or options.stream:
         from narrows.data.streams.stream import load_stream  # not above: only streams need fsspec
 
-        for name in ("missing", "group_column", "weight_column"):
+        for name in ("missing", "categories", "group_column", "weight_column"):
             if name in options.given():
                 raise NarrowsError(f"{setting(name)} is not for data that are streamed; leave it out")
         room, columns = _bytes(options.cache_size), _names(options.columns)
@@ -160,7 +170,8 @@ def read(data: str | os.PathLike[str], options: ReadOptions, progress: Progress 
         raise NarrowsError(f"{text}: {path} holds one array without a name; leave out ::{key}")
     if kind == "table":
         roles = Roles(options.group_column, options.weight_column)
-        return load_table(path, _names(options.columns), progress, options.missing, roles)
+        names, found = _names(options.columns), options.categories
+        return load_table(path, names, progress, options.missing, roles, found, known)
     if path.is_file():
         return load_npy(path, values, progress, options.missing)
     return load_npy_shards(path, values, progress, options.missing)

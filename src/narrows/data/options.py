@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
-from narrows.data.dataset import Missing, Values
+from narrows.data.dataset import Categories, Missing, Values
 from narrows.data.named.catalogue import Source
 
 SplitBy = Literal["row", "shard"]
@@ -20,6 +20,7 @@ APPLIES_TO: dict[str, tuple[tuple[Kind, ...], str]] = {
     "skip_broken": (("folder",), "folders of images"),
     "columns": (("table", "remote"), "tables (.csv, .tsv, .parquet)"),
     "missing": (("npy", "npz", "table", "hdf5"), "arrays and tables that are read as a whole"),
+    "categories": (("table",), "tables (.csv, .tsv, .parquet)"),
     "group_column": (("table",), "tables (.csv, .tsv, .parquet)"),
     "weight_column": (("table",), "tables (.csv, .tsv, .parquet)"),
     "stream": (("npy", "table", "remote", "hub"), "shards (.npy, .parquet) and hf: sets"),
@@ -43,6 +44,8 @@ class ReadOptions:
     """Tables: the columns to take, a list or "a,b,c"; None for all."""
     missing: Missing = "refuse"
     """Arrays and tables: whether NaN (an empty field) is refused, or masked as a value that was not observed."""
+    categories: Categories = "refuse"
+    """Tables: whether columns of texts are refused, or are categories, and so are those of true and false (auto)."""
     group_column: str | None = None
     """Tables: the column that says which rows belong together (a subject, a plate); it is not trained on."""
     weight_column: str | None = None

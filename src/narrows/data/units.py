@@ -24,6 +24,7 @@ from narrows._util.progress import steps
 from narrows.data.arrays import check_floats
 from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples, Rows, release
+from narrows.data.mixed import MixedExamples
 from narrows.data.statistics import Moments
 
 ColumnScaling = Literal["none", "standard", "minmax"]
@@ -93,11 +94,28 @@ def scale_columns(data: Data, index: np.ndarray, scaling: ColumnScaling) -> tupl
         ):  # whose values are checked later
             check_floats(examples.array, "any", data.name, missing="mask" if data.missing else "refuse")
         return data, None
+    if isinstance(examples, MixedExamples):
+        return _scale_numbers(data, examples, index, scaling)
     if data.is_image or not isinstance(examples, ArrayExamples):
         raise NarrowsError(f"{setting('scaling', scaling)} is for vectors, and {data.name} holds images; leave it out")
     stored = column_units(examples.array, index, scaling, data.missing > 0, data.counting.weights)
     served = dataclasses.replace(examples, shift=stored.shift, scale=1 / stored.unit)
     users = AffineUnits(stored.shift * examples.scale, stored.unit * examples.scale)  # bytes count as 0 to 1
+    return dataclasses.replace(data, examples=served, values="any"), users
+
+
+def _scale_numbers(
+    data: Data, examples: MixedExamples, index: np.ndarray, scaling: ColumnScaling
+) -> tuple[Data, AffineUnits]:
+    """Scale the numbers of a table with categories; its blocks are values of 0 and 1 and stay as they are."""
+    stored, wide = examples.stored, len(examples.widths)
+    units = column_units(stored.array, index, scaling, data.missing > 0, data.counting.weights)
+    numbers = len(units.shift) - wide
+    shift = np.where(np.arange(len(units.shift)) < numbers, units.shift, 0.0)
+    unit = np.where(np.arange(len(units.shift)) < numbers, units.unit, 1.0)
+    served = MixedExamples(dataclasses.replace(stored, shift=shift, scale=1 / unit), examples.widths)
+    blocks = np.zeros(sum(examples.widths))
+    users = AffineUnits(np.append(shift[:numbers], blocks), np.append(unit[:numbers], blocks + 1))
     return dataclasses.replace(data, examples=served, values="any"), users
 
 

@@ -18,9 +18,12 @@ from narrows._util.progress import steps
 from narrows.data import thinned
 from narrows.data.arrays import CHANNELS
 from narrows.data.counting import Counting
+from narrows.data.mixed import Column, widths_of
+from narrows.data.readers.frames import FrameKind, is_frame, read_frame, to_frame
 from narrows.estimator.settings import as_value_error
 from narrows.inference.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fit_sampler
 from narrows.model.vae import VAE, standard_normal
+from narrows.objective import mixed_values
 
 ROWS = 512
 """Examples that go through the networks at a time."""
@@ -33,6 +36,9 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     shape_: tuple[int, ...]
     mean_: np.ndarray
     n_components_: int
+    table_: tuple[Column, ...]
+    """The columns of a table with categories; empty for arrays and for tables of numbers."""
+    kind_: FrameKind
 
     def transform(self, X: ArrayLike, n_components: int | None = None) -> np.ndarray:
         """Return the codes of `X`, an array of shape `(N, n_components_)`.
@@ -60,30 +66,32 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         out = np.empty((len(z), *self.shape_), z.dtype)
         for part, batch, model in self._parts(z):
             out[part] = self._outside(model.decode(batch))
-        return out
+        return to_frame(out, self.table_, self.kind_) if self.table_ else out
 
     def impute(self, X: ArrayLike) -> np.ndarray:
         """Return `X` with reconstructions in place of NaN; values that were observed stay as they are."""
         x = self._examples(X)
-        out = x.copy()
+        out = np.array(x)
         for part, batch, model in self._parts(x):
             gaps = np.isnan(out[part])
             out[part][gaps] = self._outside(model.reconstruct(batch)).numpy()[gaps]
-        return out
+        return to_frame(out, self.table_, self.kind_) if self.table_ else out
 
     def score(self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of the variance of `X`, about the mean of the training data, that reconstructions keep.
 
+        Of a table with categories it is the share of the error: numbers in their standard deviations, and categories by
+        their cross-entropy, against decoding means and frequencies.
         Values that are missing do not count, and a row of weight 2 counts twice.
         """
         x = self._examples(X)
         with as_value_error():
             weights = Counting.of(len(x), sample_weight, names=("sample_weight", "")).weights
-        weights = np.ones(len(x)) if weights is None else weights
-        total = float(weights @ _squares(x - self.mean_))
-        lost = 0.0
+        weights, total, lost = np.ones(len(x)) if weights is None else weights, 0.0, 0.0
         for part, batch, model in self._parts(x):
-            lost += float(weights[part] @ _squares(x[part] - self._outside(model.reconstruct(batch)).numpy()))
+            decoded = self._outside(model.reconstruct(batch)).numpy()
+            total += float(weights[part] @ self._errors(x[part], np.broadcast_to(self.mean_, decoded.shape)))
+            lost += float(weights[part] @ self._errors(x[part], decoded))
         return 1 - lost / total if total > 0 else float(lost == 0)
 
     def sample(
@@ -135,6 +143,8 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _examples(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
+        if self.table_:
+            return self._rows_of_table(X)
         finite: Any = "allow-nan" if self.model_.network is not None and self.model_.network.masked else True
         x: np.ndarray = check_array(
             X,
@@ -149,6 +159,30 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise ValueError(f"X must hold examples of shape {self.shape_}, as in fit; these have {x.shape[1:]}")
         validate_data(self, X, reset=False, skip_check_array=True)
         return x
+
+    def _rows_of_table(self, X: Any) -> np.ndarray:
+        """Return a table with the columns of the fitted one as vectors, with a block for each category."""
+        if not is_frame(X):
+            raise ValueError(
+                f"X must be a data frame with the columns that the estimator was fitted to, "
+                f"{', '.join(column.name for column in self.table_[:5])}, ...; it is {type(X).__name__}"
+            )
+        masked = self.model_.network is not None and self.model_.network.masked
+        with as_value_error():
+            data = read_frame(X, "X", None, "mask" if masked else "refuse", known=self.table_)
+        rows: np.ndarray = data.exact.batch(np.arange(len(data.examples))).double().numpy()
+        return rows
+
+    def _errors(self, x: np.ndarray, decoded: np.ndarray) -> np.ndarray:
+        """Return the error of each row, float64: squares, and the cross-entropies of categories; NaN counts as 0."""
+        if not self.table_:
+            return _squares(x - decoded)
+        widths = widths_of(self.table_)
+        scaling = self.model_.scaling
+        unit = torch.where(torch.arange(len(self.mean_)) < len(self.mean_) - sum(widths), scaling.scale, 1.0).double()
+        of_values = mixed_values(widths, scaling.shift[-sum(widths) :])
+        errors = of_values(*(torch.from_numpy(np.array(part, np.float64)) / unit for part in (x, decoded)))
+        return np.asarray(errors.sum(1))
 
     def _parts(self, rows: np.ndarray) -> Iterator[tuple[slice, Tensor, VAE]]:
         """Yield rows, or codes, some at a time, with a model of their precision."""

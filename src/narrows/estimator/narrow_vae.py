@@ -24,10 +24,11 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from narrows._util.errors import NarrowsError, setting
-from narrows.data.dataset import Missing
+from narrows.data.dataset import Categories, Missing
+from narrows.data.readers.frames import FrameKind, has_categories, is_frame
 from narrows.estimator.fitted import FittedVAE
-from narrows.estimator.settings import LOG_EVERY, PROMISES, as_value_error
-from narrows.estimator.training import Found, Prepared, checked, prepare, train_in_memory
+from narrows.estimator.settings import LOG_EVERY, PROMISES, as_value_error, missing_of
+from narrows.estimator.training import Found, Prepared, checked, prepare, prepare_table, train_in_memory
 from narrows.model.vae import VAE
 from narrows.networks import build
 from narrows.recipes.registry import RecipeName
@@ -58,6 +59,10 @@ class NarrowVAE(FittedVAE):
         What the promise is about. Cross-entropy is for values in [0, 1]. A callable takes examples and their
         reconstructions, two tensors `(batch, *shape)` in the unit of `X` (images with channels first), and returns one
         number per example; it needs `tau`.
+    categories : "refuse" or "auto"
+        For data frames (pandas, polars, pyarrow): auto makes categories of columns of texts, and of true and false;
+        columns of a categorical type always are. A table with categories has its numbers standardised, and each column
+        costs 1 if only its mean, or its frequencies, are known; decoded tables have the columns and types of `X`.
     missing : "refuse" or "mask"
         mask: NaN stands for a value that was not observed. The error, `tau_` and the certificate then count observed
         values only, and `impute` fills in the others.
@@ -120,6 +125,7 @@ class NarrowVAE(FittedVAE):
         as_good_as: int | None = None,
         error: Literal["squared", "absolute", "cross-entropy"] | Callable[[Tensor, Tensor], Tensor] = "squared",
         missing: Missing = "refuse",
+        categories: Categories = "refuse",
         confidence: float = CONFIDENCE,
         recipe: RecipeName = "fast",
         max_steps: int | None = None,
@@ -138,6 +144,7 @@ class NarrowVAE(FittedVAE):
         self.as_good_as = as_good_as
         self.error = error
         self.missing = missing
+        self.categories = categories
         self.confidence = confidence
         self.recipe = recipe
         self.max_steps = max_steps
@@ -172,15 +179,13 @@ class NarrowVAE(FittedVAE):
         ValueError
             The text names the parameter, the rule and the value that cannot be used.
         """
-        x = checked(self, X)
-        before = self._previous_model(x) if self.warm_start else None
-        prepared = prepare(self, x, sample_weight, groups)
+        prepared = self._prepared(X, sample_weight, groups)
+        before = self._previous_model(prepared.shape) if self.warm_start else None
         if before is not None:
             prepared = replace(prepared, config=replace(prepared.config, n=before.n))
         with as_value_error():
             found = train_in_memory(prepared, self._listener(prepared), self._build(before), before)
-        validate_data(self, X, skip_check_array=True)  # from here on the estimator is the new one
-        self._take(prepared, found)
+        self._take(X, prepared, found)
         self._warn(found.result)
         return self
 
@@ -212,27 +217,38 @@ class NarrowVAE(FittedVAE):
             if self.warm_start:
                 raise NarrowsError(f"{setting('warm_start')} is for fit; a front begins with networks of its own")
             levels = _rising(taus)
-        x = checked(self, X)
         fitted: dict[float, Self] = {}
         settled: dict[str, Any] | None = None
         for tau in levels:
             one: Self = copy.copy(single).set_params(tau=tau)
-            prepared = prepare(one, x, sample_weight, groups)
+            prepared = one._prepared(X, sample_weight, groups)
             with as_value_error():
                 checked_taus(replace(prepared.config, tau=None), [1.0])
                 listener = self._listener(prepared)
                 found = train_in_memory(prepared, listener, self._build(None), settled=settled, keep_settled=True)
             settled = found.settled or settled
-            validate_data(one, X, skip_check_array=True)
-            one._take(prepared, found)
+            one._take(X, prepared, found)
             one._warn(found.result)
             fitted[tau] = one
         self.front_: dict[float, Self] = fitted
         return fitted
 
-    def _take(self, prepared: Prepared, found: Found) -> None:
+    def _prepared(self, X: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None) -> Prepared:
+        """Check X and return it as it is trained."""
+        if is_frame(X) and has_categories(X, self.categories):
+            missing_of(self)
+            return prepare_table(self, X, sample_weight, groups)
+        return prepare(self, checked(self, X), sample_weight, groups)
+
+    def _take(self, X: ArrayLike, prepared: Prepared, found: Found) -> None:
         """Become the estimator that was fitted."""
-        result = found.result
+        result, self.table_ = found.result, prepared.data.table
+        if self.table_:
+            self.kind_ = FrameKind.of(X)
+            self.feature_names_in_ = np.array([column.name for column in self.table_], object)
+            self.n_features_in_ = len(self.table_)
+        else:
+            validate_data(self, X, skip_check_array=True)
         self.model_ = found.model
         self.result_ = result
         self.shape_ = prepared.shape
@@ -253,13 +269,13 @@ class NarrowVAE(FittedVAE):
     def _listener(self, prepared: Prepared) -> Listener:
         return _Printer(prepared.square) if self.verbose else Listener()
 
-    def _previous_model(self, x: np.ndarray) -> VAE | None:
+    def _previous_model(self, shape: tuple[int, ...]) -> VAE | None:
         """Return the model to continue with; one without dimensions is of no use."""
         model: VAE | None = getattr(self, "model_", None)
         if model is None or model.n == 0:
             return None
-        if self.shape_ != x.shape[1:]:
-            raise ValueError(f"warm_start: the model is for examples of shape {self.shape_}; these are {x.shape[1:]}")
+        if self.shape_ != shape:
+            raise ValueError(f"warm_start: the model is for examples of shape {self.shape_}; these are {shape}")
         if model.network is not None:
             for name, there in (("width", model.network.width), ("network", model.network.kind)):
                 given = getattr(self, name)

@@ -84,5 +84,11 @@ def as_value_error() -> Iterator[None]:
     try:
         yield
     except NarrowsError as error:
-        text = error.spelled(lambda name, value: as_argument(names.get(name, name), value))
-        raise ValueError(text) from error
+        raise ValueError(error.spelled(lambda name, value: _as_parameter(names.get(name, name), value))) from error
+
+
+def _as_parameter(name: str, value: str | None) -> str:
+    """Write a setting as a parameter of the estimator; columns are chosen from the table itself."""
+    if name == "columns":
+        return "X[[...]]" if value is None else f"X[{value.split(',')}]"
+    return as_argument(name, value)

@@ -9,8 +9,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 from torch import Tensor
 
+from narrows._util.errors import NarrowsError, setting
 from narrows.data import Data, from_array, split
 from narrows.data.counting import Counting
+from narrows.data.examples import in_batches
+from narrows.data.readers.frames import read_frame
+from narrows.data.statistics import Moments
 from narrows.data.units import AffineUnits, common_units
 from narrows.estimator.settings import as_value_error, missing_of, settings_of
 from narrows.model.vae import VAE
@@ -23,7 +27,7 @@ from narrows.training.sinks import MemorySink
 from narrows.training.start import reference
 from narrows.training.trainer import Trainer
 
-LEAST_ROWS = 10
+LEAST_ROWS, ROWS = 10, 4_096
 POWERS = {"squared": 2, "absolute": 1}
 """The power of the unit of `X` in which an error counts; other errors are measured in the unit of `X` itself."""
 
@@ -34,9 +38,10 @@ class Prepared:
 
     config: TrainConfig
     data: Data
-    units: AffineUnits
+    units: AffineUnits | None
+    """The way from the unit of training to the user's; None for tables with categories, which a run scales itself."""
     mean: np.ndarray
-    """Mean of each value, in the user's unit."""
+    """Mean of each value, in the user's unit; of a category, the frequencies of its levels."""
     error: Error | None
     """The user's own error, for reconstructions in the unit of training; None for a named one."""
     square: float
@@ -61,15 +66,21 @@ class Found:
 
 def checked(estimator: Any, X: ArrayLike) -> np.ndarray:
     """Return `X` as an array of floats; raise if it does not hold enough rows or images."""
-    x: np.ndarray = check_array(
-        X,
-        dtype=[np.float64, np.float32],
-        allow_nd=True,
-        ensure_min_samples=0,
-        ensure_all_finite=missing_of(estimator),
-        estimator=estimator,
-        input_name="X",
-    )
+    try:
+        x: np.ndarray = check_array(
+            X,
+            dtype=[np.float64, np.float32],
+            allow_nd=True,
+            ensure_min_samples=0,
+            ensure_all_finite=missing_of(estimator),
+            estimator=estimator,
+            input_name="X",
+        )
+    except ValueError as error:
+        if "contains NaN" not in str(error):
+            raise
+        hint = "NaN can stand for values that were not observed: NarrowVAE(missing='mask')"
+        raise ValueError(f"{str(error).splitlines()[0]}\n{hint}") from None
     if x.ndim > 4 or 0 in x.shape[1:]:
         raise ValueError(f"X must hold rows (N, D) or images (N, H, W) or (N, H, W, C); its shape is {x.shape}")
     if len(x) < LEAST_ROWS:
@@ -77,6 +88,25 @@ def checked(estimator: Any, X: ArrayLike) -> np.ndarray:
             f"fitting needs at least {LEAST_ROWS} samples, to train, validate and test; n_samples={len(x)}"
         )
     return x
+
+
+def prepare_table(estimator: Any, frame: Any, sample_weight: Any = None, groups: Any = None) -> Prepared:
+    """Return a table with categories as it is trained: numbers count in their standard deviations."""
+    config = settings_of(estimator)
+    with as_value_error():
+        if callable(estimator.error):
+            raise NarrowsError(f"{setting('error')} must be 'squared' for a table with categories; it is a function")
+        data = read_frame(frame, "X", None, estimator.missing, estimator.categories)
+        counting = Counting.of(len(data.examples), sample_weight, groups, ("sample_weight", "groups"))
+        data = replace(data, counting=counting)
+        promises = {name: getattr(estimator, name) for name in ("tau", "tau_per_value")}
+        found = {name: float(value) for name, value in promises.items() if value is not None}
+        size = min(config.batch, len(split(data).train))
+        config = replace(config, batch=size, tau=found.get("tau"), tau_per_value=found.get("tau_per_value"))
+        values = Moments(missing=data.missing > 0)
+        for here, x in in_batches(data.exact, np.arange(len(data.examples)), ROWS):
+            values.add(x, None if counting.weights is None else counting.weights[here])
+    return Prepared(config, data, None, values.mean, None, 1.0)
 
 
 def prepare(estimator: Any, x: np.ndarray, sample_weight: Any = None, groups: Any = None) -> Prepared:
@@ -88,6 +118,12 @@ def prepare(estimator: Any, x: np.ndarray, sample_weight: Any = None, groups: An
         units, mean = common_units(x, None if squared is None else float(squared), (SMALLEST, LARGEST))
         unit_interval = config.error == "cross-entropy"
         if unit_interval:
+            low, high = float(np.nanmin(x)), float(np.nanmax(x))
+            if not 0 <= low <= high <= 1:
+                raise NarrowsError(
+                    f"{setting('error', 'cross-entropy')} is for values in [0, 1]; X has values from {low:.4g} to "
+                    f"{high:.4g}"
+                )
             units = AffineUnits(np.zeros(()), np.ones(()))
         data = from_array(
             units.scaled(x),
@@ -153,7 +189,7 @@ def train_in_memory(
     result = trainer.start(sink).in_unit(prepared.square)
     assert sink.model is not None
     model = sink.model.cpu()
-    if model.scaling.output == "linear":
+    if prepared.units is not None and model.scaling.output == "linear":
         model.scaling = model.scaling.in_units(*prepared.units.tensors())
     if before is not None and before.network is not None:
         model.network = replace(before.network, n=model.n)

@@ -6,7 +6,7 @@ is copied as it stands. A column of whole numbers or of true and false is filled
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -16,7 +16,8 @@ import torch
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.files import atomic_file
 from narrows._util.progress import Progress, silent
-from narrows.data.readers.tables import Table, as_matrix, check_tables, numeric, open_table
+from narrows.data.mixed import Column, collapse, expand, stored_order, widths_of
+from narrows.data.readers.tables import Table, as_matrix, check_tables, open_table, places_of
 from narrows.inference.trained import Trained
 
 if TYPE_CHECKING:
@@ -40,12 +41,14 @@ def fill_table(trained: Trained, source: Path, out: Path, progress: Progress = s
         plain = source.with_suffix("").suffix if source.suffix.lower() == ".gz" else source.suffix
         raise NarrowsError(f"{out}: a table is written as it was read; give {setting('out')} the ending {plain}")
     table = open_table(source)
-    places = numeric(table, list(trained.about["columns"]))
+    spec = trained.table or tuple(Column(name) for name in trained.about["columns"])
+    spec = tuple(spec[i] for i in stored_order(spec))
+    places = places_of(table, [column.name for column in spec])
     counts = [0, 0]
     try:
         with atomic_file(out) as file:
             writer: Any = None
-            for batch in _filled(trained, table, places, counts, progress):
+            for batch in _filled(trained, table, places, spec, counts, progress):
                 writer = writer or _writer(table, batch.schema, file)
                 writer.write(batch)
             if writer is not None:
@@ -57,23 +60,33 @@ def fill_table(trained: Trained, source: Path, out: Path, progress: Progress = s
 
 @torch.no_grad()
 def _filled(
-    trained: Trained, table: Table, places: list[int], counts: list[int], progress: Progress
+    trained: Trained,
+    table: Table,
+    places: list[int],
+    spec: Sequence[Column],
+    counts: list[int],
+    progress: Progress,
 ) -> Iterator["pa.RecordBatch"]:
     """Yield all columns of the table, filled in, some rows at a time; `counts` grow by rows and filled values."""
-    for numbers, whole in table.whole(places, progress):
-        x = as_matrix(numbers, np.dtype(np.float64))
+    called = [f"{table.path}: column {column.name!r}" for column in spec]
+    levels, widths = [column.levels for column in spec], widths_of(spec)
+    texts = [place for place, own in zip(places, levels, strict=True) if own]
+    for numbers, whole in table.whole(places, progress, texts):
+        x = as_matrix(numbers, np.dtype(np.float64), called, levels, counts[0])
         gaps = np.isnan(x)
-        y = trained.filled(torch.from_numpy(x)).numpy()
+        y = collapse(trained.filled(expand(torch.from_numpy(x), widths)).numpy(), widths)
         columns = list(whole.columns)
         for j, place in enumerate(places):
             if gaps[:, j].any():
-                columns[place] = _filled_column(columns[place], table.types[place], y[:, j], gaps[:, j])
+                columns[place] = _filled_column(columns[place], table.types[place], levels[j], y[:, j], gaps[:, j])
         counts[0] += len(x)
         counts[1] += int(gaps.sum())
         yield whole.from_arrays(columns, schema=whole.schema)
 
 
-def _filled_column(column: "pa.Array", kind: "pa.DataType", values: np.ndarray, gaps: np.ndarray) -> "pa.Array":
+def _filled_column(
+    column: "pa.Array", kind: "pa.DataType", levels: Sequence[str], values: np.ndarray, gaps: np.ndarray
+) -> "pa.Array":
     """Return a column with values where there are gaps; `kind` is what the column holds, also if it came as text."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -81,13 +94,18 @@ def _filled_column(column: "pa.Array", kind: "pa.DataType", values: np.ndarray, 
     here = values[gaps]
     text = pa.types.is_string(column.type)
     new: pa.Array
-    if pa.types.is_boolean(kind):
+    if levels:
+        new = pa.array([levels[int(code)] for code in here])
+    elif pa.types.is_boolean(kind):
         new = pa.array(here >= 0.5)
     elif pa.types.is_integer(kind):
         info = np.iinfo(kind.to_pandas_dtype())
         new = pa.array(np.clip(np.rint(here), float(info.min), float(info.max)).astype(np.int64))
     else:
         new = pa.array([f"{value:.9g}" for value in here]) if text else pa.array(here)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+        return pc.replace_with_mask(column, pa.array(gaps), new.cast(column.type)).dictionary_encode()
     return pc.replace_with_mask(column, pa.array(gaps), new.cast(column.type, safe=False))
 
 

@@ -17,10 +17,11 @@ from narrows._util.progress import Progress, silent
 from narrows._util.text import printable
 from narrows.data import Data, split
 from narrows.data.load import MissingData, kind_of, read
+from narrows.data.mixed import Column
 from narrows.data.units import scale_columns
 from narrows.model.storage import load_model, read_description
 from narrows.model.vae import VAE
-from narrows.objective import ERRORS, observed, value_by_value
+from narrows.objective import ERRORS, mixed_values, observed, value_by_value
 from narrows.runs.folder import IN_MEMORY, RunFolder, data_moved, resuming
 from narrows.runs.front import FrontFolder
 from narrows.training.config import TrainConfig, config_from_dict
@@ -73,12 +74,26 @@ class Trained:
 
     def error(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the error of each of the outputs y for the inputs x, (batch,), counted as the promise counts it."""
-        counted = observed(self.error_name) if self.masked else ERRORS[self.error_name]
-        return counted(x / self.unit, y / self.unit)
+        if self.masked or self.blocks:
+            return self.value_errors(x, y).sum(1) if x.ndim == 2 else observed(self.error_name)(x, y)
+        return ERRORS[self.error_name](x / self.unit, y / self.unit)
 
     def value_errors(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the same before it is summed: the error of each value, in the shape of x, 0 where x is missing."""
-        return value_by_value(self.error_name)(x / self.unit, y / self.unit)
+        counted = value_by_value(self.error_name)
+        if self.blocks:
+            counted = mixed_values(self.blocks, self.model.scaling.shift[-sum(self.blocks) :])
+        return counted(x / self.unit, y / self.unit)
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """The numbers of levels of a table's categories."""
+        return () if self.model.network is None else self.model.network.blocks
+
+    @property
+    def table(self) -> tuple[Column, ...]:
+        """The columns of the table that the model was trained on, in its order; empty for other data."""
+        return tuple(Column(one["name"], one["kind"], tuple(one["levels"])) for one in self.about.get("table", ()))
 
     @property
     def masked(self) -> bool:
@@ -140,13 +155,13 @@ def open_data(trained: Trained, source: str | None = None, progress: Progress = 
         config.reading(),
         source=config.source if named == config.data else "auto",
         image_size=config.image_size or size,
-        columns=trained.about.get("columns"),
+        columns=[column.name for column in trained.table] or trained.about.get("columns"),
         missing="mask" if trained.masked else "refuse",
         group_column=config.group_column if source is None else None,
         weight_column=config.weight_column if source is None else None,
     )
     try:
-        data = read(named, options.only_for(kind_of(named)), progress)
+        data = read(named, options.only_for(kind_of(named)), progress, trained.table)
     except OptionError as error:
         raise error.otherwise from None
     except MissingData as error:

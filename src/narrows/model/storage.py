@@ -210,10 +210,18 @@ def _read_network(description: dict[str, Any]) -> NetworkConfig:
         "error": one_of(ERRORS),
         "data": TEXT,
         "columns": list_of(TEXT, columns),
+        "table": Rule("the columns of a table", lambda v: type(v) is list and all(map(_is_column, v))),
         "units": Rule(f"a shift and a unit for each of {columns} columns", lambda v: _are_units(v, columns)),
     }
     check(description, {name: rule for name, rule in rules.items() if name == "kept" or name in description})
     return network
+
+
+def _is_column(value: Any) -> bool:
+    if type(value) is not dict or set(value) != {"name", "kind", "levels"}:
+        return False
+    kinds = one_of(("number", "whole", "flag", "category"))
+    return TEXT.holds(value["name"]) and kinds.holds(value["kind"]) and list_of(TEXT).holds(value["levels"])
 
 
 def _are_units(value: Any, columns: int) -> bool:

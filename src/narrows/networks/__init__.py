@@ -39,7 +39,7 @@ def build(config: NetworkConfig) -> tuple[Encoder, Decoder, Scaling]:
         raise NarrowsError("n must be at least 1 to build networks; a model has 0 dimensions only after narrow([])")
     sizes = f"{setting('n', config.n)} and {setting('width', config.width)}"
     with within_memory(f"networks with {sizes} on examples of shape {brief(config.shape)}", "use smaller ones"):
-        scaling = Scaling(config.output, config.shape)
+        scaling = Scaling(config.output, config.shape, config.blocks)
         if config.kind == "conv":
             return ConvEncoder(config), ConvDecoder(config), scaling
         return MLPEncoder(config), MLPDecoder(config), scaling

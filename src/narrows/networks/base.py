@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from narrows._util.checks import COUNT, FLAG, MOST, SIZE, Rule, argument, one_of, several
+from narrows._util.errors import NarrowsError
 from narrows.networks.batchnorm import Statistics
 
 DIMENSIONS = Rule(f"a whole number from 0 to {MOST:,}", lambda value: type(value) is int and 0 <= value <= MOST)
@@ -38,6 +39,8 @@ class NetworkConfig:
     """Last activation: sigmoid for images in [0, 1]; linear, with `Scaling`, for everything else."""
     direct: bool = False
     """Whether a linear path runs past the hidden layers between the data (convolutions: the last map) and the codes."""
+    blocks: tuple[int, ...] = ()
+    """Numbers of levels of a table's categories: the last values of a vector, decoded to probabilities."""
     masked: bool = False
     """Whether examples may lack values (NaN): the encoder then reads 0 there, and beside it which values it has."""
 
@@ -49,9 +52,12 @@ class NetworkConfig:
             "n": argument("n", self.n, DIMENSIONS),
             "width": argument("width", self.width, SIZE),
             "output": argument("output", self.output, one_of(("sigmoid", "linear"))),
+            "blocks": tuple(several("blocks", self.blocks, COUNT, "the numbers of levels of categories")),
             "masked": argument("masked", self.masked, FLAG),
             "direct": argument("direct", self.direct, FLAG),
         }
+        if checked["blocks"] and (len(checked["shape"]) > 1 or sum(checked["blocks"]) > checked["shape"][0]):
+            raise NarrowsError(f"blocks must fit into a vector; they are {checked['blocks']} of {checked['shape']}")
         for name, value in checked.items():
             object.__setattr__(self, name, value)  # numbers of numpy as Python's, a list as a tuple
 

@@ -20,18 +20,21 @@ class Scaling(nn.Module):
     as they are, outputs are squashed into [0, 1] (the paper's images). `linear`: each value is shifted by its mean and
     all are divided by one common scale, so that the squared error in the user's units is the networks' times scale
     squared, and the answer does not depend on the unit. A table's columns, each with a unit of its own, are trained in
-    standard deviations; `in_units` restores their units for the model that is saved.
+    standard deviations; `in_units` restores their units for the model that is saved. A table's categories, the last
+    values of a vector, are decoded to probabilities; where the decoder says 0, those are the frequencies in the data.
 
     Arguments:
         output: Which of the three maps.
         shape: Shape of one example. Vectors get one shift per value, everything else one shift in all.
+        blocks: For `linear`, the number of levels of each category.
 
     Raises:
         NarrowsError: There is no such map, or the shape is not one.
     """
 
-    def __init__(self, output: Output = "none", shape: tuple[int, ...] = ()) -> None:
+    def __init__(self, output: Output = "none", shape: tuple[int, ...] = (), blocks: tuple[int, ...] = ()) -> None:
         super().__init__()
+        self.blocks = tuple(several("blocks", blocks, COUNT, "the numbers of levels of categories"))
         self.output: Output = argument("output", output, one_of(get_args(Output)))
         shape = tuple(several("shape", shape, COUNT, "the shape of one example, such as (20,) or (3, 64, 64)"))
         if output == "none":
@@ -83,7 +86,18 @@ class Scaling(nn.Module):
         """Map the decoder's output to the user's units."""
         if self.output == "none":
             return y
-        return torch.sigmoid(y) if self.output == "sigmoid" else self.shift + self.scale * self._precise(y)
+        if self.output == "sigmoid":
+            return torch.sigmoid(y)
+        if not self.blocks:
+            return self.shift + self.scale * self._precise(y)
+        return self._with_probabilities(y)
+
+    def _with_probabilities(self, y: Tensor) -> Tensor:
+        first = y.shape[1] - sum(self.blocks)
+        numbers = (self.shift + self.scale * self._precise(y))[:, :first]
+        level = y[:, first:] + self.shift[first:].clamp(min=1e-6).log().to(y.dtype)
+        blocks = [part.softmax(1) for part in torch.split(level, list(self.blocks), 1)]
+        return torch.cat([numbers, *(part.to(numbers.dtype) for part in blocks)], 1)
 
     def _precise(self, x: Tensor) -> Tensor:
         """Return x in the precision of the shift: a shift without axes would be rounded to the precision of x."""

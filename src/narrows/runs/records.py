@@ -245,7 +245,7 @@ class Result:
     """For vectors, one list per value: how much its error rises without each dimension, in the order of `dimensions`.
     Together the values' costs of a dimension are its cost of removal. Empty for images and very wide vectors."""
     columns: list[str] = field(default_factory=list)
-    """The names of a table's columns."""
+    """The names of a table's columns, to which feature_costs belong."""
 
     def in_unit(self, square: float) -> "Result":
         """Return the answer with all its errors times `square`."""

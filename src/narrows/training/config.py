@@ -47,6 +47,8 @@ class TrainConfig:
     """Streamed shards: what they may take on the local disk at a time; the order of batches depends on it."""
     missing: Literal["refuse", "mask"] = "refuse"
     """Arrays and tables: refuse NaN and empty fields, or mask them; error and tau then count observed values only."""
+    categories: Literal["refuse", "auto"] = "refuse"
+    """Tables: refuse columns of texts, or train on them, and on those of true and false, as categories (auto)."""
     group_column: str | None = None
     """Tables: the column that names each row's group (a subject, a plate); a group is never split. Not trained on."""
     weight_column: str | None = None

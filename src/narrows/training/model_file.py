@@ -2,6 +2,7 @@
 
 import copy
 import platform
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -26,6 +27,8 @@ def description(plan: Plan, kept: Candidate, met: bool) -> dict[str, Any]:
     }
     if data.columns:
         about["columns"] = list(data.columns)
+    if data.table:
+        about["table"] = [asdict(column) for column in data.table]
     if plan.units is not None:
         about["units"] = {"shift": plan.units.shift.tolist(), "unit": plan.units.unit.tolist()}
     return about

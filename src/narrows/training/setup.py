@@ -23,10 +23,11 @@ from narrows._util.processes import join_group
 from narrows._util.text import printable
 from narrows.data import SETS, Batches, Data, Examples, Splits, absolute, split, statistics, thinned
 from narrows.data.examples import ArrayExamples, ExactRows, in_batches
+from narrows.data.mixed import MixedExamples, widths_of
 from narrows.data.units import SMALLEST_RELATIVE_SPREAD, AffineUnits, ColumnScaling, scale_columns
 from narrows.model.vae import GatedVAE, gated_vae
 from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, Decoder, NetworkConfig, Scaling, has_conv_plan
-from narrows.objective import ERRORS, Error, observed
+from narrows.objective import ERRORS, Error, mixed_values, observed, total, value_by_value
 from narrows.recipes.registry import RECIPES
 from narrows.runs.certificate import Terms, choose_terms
 from narrows.runs.records import HeldOut
@@ -62,7 +63,14 @@ def moments(examples: Examples, index: np.ndarray, missing: bool = False, weight
     measured = statistics.Moments(missing=missing)
     for here, x in in_batches(examples, index, rows=64):
         measured.add(x, None if weights is None else weights[index[here]])
-    return Moments(torch.from_numpy(measured.mean).float(), measured.total_variance, measured.observed)
+    mean = torch.from_numpy(measured.mean).float()
+    if not isinstance(examples, MixedExamples):
+        return Moments(mean, measured.total_variance, measured.observed)
+    share = np.broadcast_to(measured.seen / measured.count, mean.shape)  # how often each value is observed
+    first = len(mean) - sum(examples.widths)
+    categories = float(share[first + np.cumsum(examples.widths) - 1].sum())
+    variance = float((share * measured.variance)[:first].sum()) + categories
+    return Moments(mean, variance, float(share[:first].sum()) + categories)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +135,13 @@ class Plan:
             f"on {device}",
         ]
         if self.data.missing:
-            share = self.data.missing / (count * math.prod(self.data.examples.shape))
+            share = self.data.missing / (count * (len(self.data.table) or math.prod(self.data.examples.shape)))
             lines.append(f"missing: {100 * share:.3g}% of the values; error and tau count those that were observed")
+        if widths := widths_of(self.data.table):
+            lines.append(
+                f"categories: {len(widths)} with {sum(widths)} levels; a column's error is 1 if only its mean, or its "
+                f"frequencies, are known"
+            )
         if self.data.counting.weights is not None:
             lines.append("weights: error and tau are weighted means")
         if self.units is not None:
@@ -171,9 +184,23 @@ def make_plan(config: TrainConfig, data: Data, square: float = 1.0, error: Error
         count = data.counting.at(splits.test).units(len(splits.test))
         limit = None if error is not None else largest_error(config, data)
         terms = choose_terms(config.certificate, config.confidence, limit, config.tau, count)
-    named = observed(config.error) if data.missing else ERRORS[config.error]
-    digest = fingerprint(data, splits)
-    return Plan(config, data, splits, units, measured, digest, trackers, terms, error or named, square, error is None)
+    digest, own = fingerprint(data, splits), error or named_error(config, data, measured)
+    return Plan(config, data, splits, units, measured, digest, trackers, terms, own, square, error is None)
+
+
+def named_error(config: TrainConfig, data: Data, measured: Moments) -> Error:
+    """Return the error that the settings name, for these data."""
+    if isinstance(data.examples, MixedExamples):
+        return total(value_errors(config, data, measured))
+    return observed(config.error) if data.missing else ERRORS[config.error]
+
+
+def value_errors(config: TrainConfig, data: Data, measured: Moments) -> Error:
+    """Return the same before it is summed over an input's values."""
+    if isinstance(data.examples, MixedExamples):
+        widths = data.examples.widths
+        return mixed_values(widths, measured.mean[-sum(widths) :])
+    return value_by_value(config.error)
 
 
 def largest_error(config: TrainConfig, data: Data) -> float | None:
@@ -209,6 +236,16 @@ def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
     tau = promised_tau(config, data, measured)
     if config.error == "cross-entropy" and data.values != "unit":
         raise NarrowsError(f"{data.name}: {setting('error', 'cross-entropy')} needs unscaled values in [0, 1]")
+    if isinstance(data.examples, MixedExamples) and config.error != "squared":
+        raise NarrowsError(
+            f"{data.name} has categories, whose cross-entropy is added to squared errors of numbers; leave "
+            f"{setting('error', config.error)} out"
+        )
+    if isinstance(data.examples, MixedExamples) and column_scaling(config, data) == "none":
+        raise NarrowsError(
+            f"{data.name} has categories, and numbers count like them only if they are scaled; leave "
+            f"{setting('scaling', 'none')} out"
+        )
     shape = data.examples.shape
     size = "x".join(map(str, shape))
     if config.network == "conv" and not has_conv_plan(shape):
@@ -331,7 +368,13 @@ def make_model(config: TrainConfig, data: Data, measured: Moments, build: Build 
             f"{setting('missing', 'mask')} is for built-in networks: networks of your own would have to take NaN; "
             f"leave {setting('network')} out, or fill the values in"
         )
-    network = NetworkConfig(config.network, shape, config.n, config.width, output, direct, masked)
+    blocks = data.examples.widths if isinstance(data.examples, MixedExamples) else ()
+    if blocks and build is not None:
+        raise NarrowsError(
+            f"{data.name} has categories, which are for built-in networks; leave {setting('network')} out, or encode "
+            f"them as numbers"
+        )
+    network = NetworkConfig(config.network, shape, config.n, config.width, output, direct, blocks, masked)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         model = gated_vae(network) if build is None else _around(build, network)

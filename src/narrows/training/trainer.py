@@ -18,8 +18,8 @@ from narrows._util.devices import to_device
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.processes import Vote, on_first_process, own_share
 from narrows.data import Batches
+from narrows.data.mixed import by_column
 from narrows.model.vae import VAE
-from narrows.objective import value_by_value
 from narrows.recipes.base import RecipeInputs, build_recipe
 from narrows.recipes.controller import Decision
 from narrows.recipes.optimiser import make_optimiser
@@ -30,7 +30,7 @@ from narrows.training.config import seconds_of, to_dict
 from narrows.training.listeners import Listener, RunStart
 from narrows.training.model_file import description, in_users_units, versions
 from narrows.training.selection import Candidate, Selection
-from narrows.training.setup import Build, Plan, compile_networks, make_accelerator, make_model
+from narrows.training.setup import Build, Plan, compile_networks, make_accelerator, make_model, value_errors
 from narrows.training.signals import Interrupted, StopRequest
 from narrows.training.sinks import Sink
 from narrows.training.trackers import Trackers
@@ -390,20 +390,20 @@ class Trainer:
             errors_of_first=errors_of_first(model, examples, test, TEST_SEED, error, counting.weights),
             certificate=verdict.certificate,
             feature_costs=self._feature_costs(model),
-            columns=list(self.plan.data.columns),
+            columns=[column.name for column in self.plan.data.table],
         )
         self._save(model, chosen, met=found)
         self.sink.write_result(result)
         return result
 
     def _feature_costs(self, model: VAE) -> list[list[float]]:
-        """Return what each dimension says about each value of a vector; nothing for images and very wide vectors."""
+        """Return what each dimension says about each column, or value of a vector; nothing for images and very wide
+        vectors."""
         plan, test = self.plan, self.plan.splits.test
         if plan.data.is_image or not plan.named or plan.data.examples.shape[0] * model.n > MOST_FEATURE_COSTS:
             return []
         weights = plan.data.counting.at(test).weights
-        of_values = value_by_value(self.config.error)
-        costs: list[list[float]] = costs_by_value(
-            model, plan.data.examples, test, TEST_SEED, of_values, weights
-        ).tolist()
-        return costs
+        of_values = value_errors(self.config, plan.data, plan.moments)
+        costs = costs_by_value(model, plan.data.examples, test, TEST_SEED, of_values, weights)
+        rows: list[list[float]] = by_column(costs, plan.data.table).tolist()
+        return rows

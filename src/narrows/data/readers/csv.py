@@ -12,7 +12,7 @@ import gzip
 import io
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -70,12 +70,15 @@ class Csv:
         """See `Table`; text states nothing, and what gzip states is used in `batches`."""
         return 0
 
-    def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:
+    def batches(
+        self, places: Sequence[int], progress: Progress, texts: Collection[int] = ()
+    ) -> Iterator["pa.RecordBatch"]:
         """See `Table`; raise after the first block if the rest will be out of all proportion to the file."""
         import pyarrow as pa
 
         size, text = self.path.stat().st_size, self._length()
         kinds = {place: pa.bool_() if pa.types.is_boolean(self.types[place]) else pa.float64() for place in places}
+        kinds.update(dict.fromkeys(texts, pa.string()))
         with self._reader(places, kinds) as (file, reader):
             for i, batch in enumerate(reader):
                 if i == 0:
@@ -89,7 +92,8 @@ class Csv:
         from pyarrow.csv import ConvertOptions
 
         with self._reader([place], {place: pa.binary()}) as (_, reader):
-            values = [value.decode(errors="replace") for value in reader.read_next_batch().column(0).to_pylist()]
+            found = reader.read_next_batch().column(0).to_pylist()
+            values = [(value or b"").decode(errors="replace") for value in found]
         absent = {*ConvertOptions().null_values, ""}
         rows = enumerate(values, start=1)
         return next(((row, value) for row, value in rows if value not in absent and not _number(value)), (1, values[0]))
@@ -102,13 +106,15 @@ class Csv:
             for batch in reader:
                 yield batch.column(0)
 
-    def whole(self, places: Sequence[int], progress: Progress) -> Iterator[tuple["pa.RecordBatch", "pa.RecordBatch"]]:
+    def whole(
+        self, places: Sequence[int], progress: Progress, texts: Collection[int] = ()
+    ) -> Iterator[tuple["pa.RecordBatch", "pa.RecordBatch"]]:
         """See `Table`; both readers cut the file at the same bytes."""
         import pyarrow as pa
 
         every = range(len(self.names))
         with self._reader(every, dict.fromkeys(every, pa.string())) as (_, reader):
-            for numbers in self.batches(places, progress):
+            for numbers in self.batches(places, progress, texts):
                 yield numbers, reader.read_next_batch()
 
     def _length(self) -> int:

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +77,9 @@ class Parquet:
             )
         return total
 
-    def batches(self, places: Sequence[int], progress: Progress, rows: int | None = None) -> Iterator["pa.RecordBatch"]:
+    def batches(
+        self, places: Sequence[int], progress: Progress, texts: Collection[int] = (), rows: int | None = None
+    ) -> Iterator["pa.RecordBatch"]:
         """See `Table`; `rows` at a time, by default as many as numbers of a few megabytes."""
         names = [self.names[place] for place in places]
         with self._opened(len(names)) as file:
@@ -85,7 +87,9 @@ class Parquet:
             for batch in counted(batches, self.count or 0, f"reading {os.path.basename(self.path)}", progress):
                 yield batch.select(names)
 
-    def whole(self, places: Sequence[int], progress: Progress) -> Iterator[tuple["pa.RecordBatch", "pa.RecordBatch"]]:
+    def whole(
+        self, places: Sequence[int], progress: Progress, texts: Collection[int] = ()
+    ) -> Iterator[tuple["pa.RecordBatch", "pa.RecordBatch"]]:
         """See `Table`."""
         with self._opened(len(self.names)) as file:
             for batch in file.iter_batches(max(1, CHUNK_BYTES // (8 * len(self.names)))):

@@ -10,7 +10,7 @@ Both kinds of files (csv.py, parquet.py) are streamed, some rows at a time, so m
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -23,8 +23,10 @@ from narrows._util.text import printable
 from narrows.data.arrays import MASK
 from narrows.data.cache import converted_array, file_digest
 from narrows.data.counting import PLAIN, Counting
-from narrows.data.dataset import Data, Missing
-from narrows.data.examples import ArrayExamples, release
+from narrows.data.dataset import Categories, Data, Missing
+from narrows.data.examples import ArrayExamples, Examples, release
+from narrows.data.mixed import Column, MixedExamples, stored_order, value_names, widths_of
+from narrows.data.readers.levels import TIMES, codes_of, is_category, is_text, is_time, levels_of
 from narrows.data.readers.shards import check_alike, set_name, shards_note, shards_of
 from narrows.data.readers.shared import LISTED, LONGEST_NAME, check_expansion, listed
 
@@ -56,8 +58,10 @@ class Table(Protocol):
         """Return how many bytes the columns at `places` unpack to, by what the file states; 0 if it does not."""
         ...
 
-    def batches(self, places: Sequence[int], progress: Progress) -> Iterator["pa.RecordBatch"]:
-        """Yield the columns at `places`, in that order, some rows at a time."""
+    def batches(
+        self, places: Sequence[int], progress: Progress, texts: Collection[int] = ()
+    ) -> Iterator["pa.RecordBatch"]:
+        """Yield the columns at `places`, in that order, some rows at a time; those of `texts` need not be numbers."""
         ...
 
     def example(self, place: int) -> tuple[int, str]:
@@ -68,8 +72,10 @@ class Table(Protocol):
         """Yield the column at `place` as texts, some rows at a time; null where a field is empty."""
         ...
 
-    def whole(self, places: Sequence[int], progress: Progress) -> Iterator[tuple["pa.RecordBatch", "pa.RecordBatch"]]:
-        """Yield rows twice: the columns at `places` as numbers, and all columns, of text files as their texts."""
+    def whole(
+        self, places: Sequence[int], progress: Progress, texts: Collection[int] = ()
+    ) -> Iterator[tuple["pa.RecordBatch", "pa.RecordBatch"]]:
+        """Yield rows twice: as `batches` does, and all columns, of text files as their texts."""
         ...
 
 
@@ -107,13 +113,17 @@ def text_error(table: Table, place: int, row: int, value: str) -> NarrowsError:
     if is_number(table.types[place]) or kind in ("string", "large_string", "string_view", "binary"):
         kind = "text"
     numbers = [name for i, name in enumerate(table.names) if i != place and is_number(table.types[i])]
+    shown = repr(value if len(value) <= 40 else value[:37] + "...")
+    if is_time(table.types[place]):
+        return NarrowsError(f"{where} holds dates or times ({shown} in row {row}); {TIMES}")
     if numbers:
         more = f" (the first {LISTED} of {len(numbers)} columns of numbers)" if len(numbers) > LISTED else ""
         advice = f"keep only columns of numbers, with {setting('columns', ','.join(numbers[:LISTED]))}{more}"
         otherwise = "write the columns of numbers to another file"
     else:
         advice = otherwise = "no other column holds numbers either; encode them as numbers"
-    shown = repr(value if len(value) <= 40 else value[:37] + "...")
+    if kind == "text":
+        advice += f", or train on it as a category, with {setting('categories', 'auto')}"
     return OptionError(f"{where} holds {kind}, not numbers ({shown} in row {row})", advice, otherwise)
 
 
@@ -141,6 +151,8 @@ def load_table(
     progress: Progress = silent,
     missing: Missing = "refuse",
     roles: Roles = NO_ROLES,
+    categories: Categories = "refuse",
+    known: Sequence[Column] = (),
 ) -> Data:
     """Return a table, or some of its columns in this order.
 
@@ -150,15 +162,27 @@ def load_table(
         progress: Called while rows are read.
         missing: Whether an empty field is refused, or stands for a value that was not observed.
         roles: The columns with groups and weights.
+        categories: "auto" if columns of texts, and of true and false, are categories.
+        known: The columns of the table that a model was trained on; the categories then have these levels.
     """
     check_tables()
     tables = [open_table(one) for one in shards_of(path)]
     for table in tables[1:]:
         check_alike(tables[0].path, _columns_of(tables[0]), table.path, _columns_of(table))
-    chosen = [numeric(table, columns, roles) for table in tables]
-    kinds = [table.types[place] for table, places in zip(tables, chosen, strict=True) for place in places]
+    if known:
+        columns = [column.name for column in known]
+    chosen = [usable(table, columns, roles) for table in tables]
+    spec = tuple(known) or describe(tables, chosen, categories)
+    order = stored_order(spec)
+    chosen, stored = [[places[i] for i in order] for places in chosen], [spec[i] for i in order]
+    kinds = [
+        table.types[place]
+        for table, places in zip(tables, chosen, strict=True)
+        for place, column in zip(places, stored, strict=True)
+        if column.kind != "category"
+    ]
     dtype = np.dtype(np.float32 if all(map(fits_float32, kinds)) else np.float64)
-    names = tuple(tables[0].names[place] for place in chosen[0])
+    names = tuple(column.name for column in stored)
     for table, places in zip(tables, chosen, strict=True):
         declared = max((table.count or 0) * len(names) * dtype.itemsize, table.unpacked(places))
         check_expansion(str(table.path), table.size, declared)
@@ -167,28 +191,60 @@ def load_table(
 
     def rows() -> Iterator[np.ndarray]:
         for table, places in zip(tables, chosen, strict=True):
-            yield from read_rows(table, places, dtype, progress, missing)
+            yield from read_rows(table, places, dtype, progress, missing, [column.levels for column in stored])
 
-    digest = file_digest(path, names) if len(tables) == 1 else _digest(tables, names)
+    key: tuple[object, ...] = names
+    if missing == "mask" or widths_of(spec):
+        key = (names, missing, [column.levels for column in stored])
+    digest = file_digest(path, key) if len(tables) == 1 else _digest(tables, key)
     array, where = converted_array(f"table-{digest}.npy", (len(names),), dtype, rows, count, str(path))
     if not len(array):
         raise no_rows(path)
     note = f"{len(array)} rows of {len(names)} columns {shards_note([t.path for t in tables])}{where}{tables[0].remark}"
     name = re.sub(r"\.(csv|tsv)$", "", path.stem, flags=re.I) if path.is_file() else set_name(path)
-    absent = 0 if missing == "refuse" else _count_missing(array, names, path)
-    counting = _counting(tables, roles, len(array))
-    return Data(name, ArrayExamples(array), "any", note=note, columns=names, missing=absent, counting=counting)
+    absent = 0 if missing == "refuse" else count_missing(array, names, str(path), known=bool(known))
+    return data_of(name, array, spec, absent, note, _counting(tables, roles, len(array)))
 
 
-def _count_missing(array: np.ndarray, names: Sequence[str], path: Path) -> int:
-    """Return how many values are missing; raise if a column has none at all."""
+def data_of(
+    name: str, array: np.ndarray, spec: tuple[Column, ...], missing: int, note: str = "", counting: Counting = PLAIN
+) -> Data:
+    """Return the columns of `spec`, stored in `array` with the categories last, as data."""
+    examples: Examples = ArrayExamples(array)
+    if widths := widths_of(spec):
+        examples = MixedExamples(ArrayExamples(array), widths)
+    values = value_names(spec)
+    return Data(name, examples, "any", note=note, columns=values, table=spec, missing=missing, counting=counting)
+
+
+def describe(tables: Sequence[Table], chosen: Sequence[Sequence[int]], categories: Categories) -> tuple[Column, ...]:
+    """Return what each of the chosen columns holds; raise for one that is neither numbers nor a category."""
+    from pyarrow import types
+
+    found = []
+    for number, place in enumerate(chosen[0]):
+        table, kind = tables[0], tables[0].types[place]
+        name, flag = table.names[place], types.is_boolean(kind)
+        if is_category(kind) or (categories == "auto" and (flag or is_text(kind))):
+            parts = (part for one, places in zip(tables, chosen, strict=True) for part in one.texts(places[number]))
+            levels = levels_of(f"{table.path}: column {name!r}", parts)
+            found.append(Column(name, "category", ("false", "true") if flag else levels))
+        elif not is_number(kind):
+            raise text_error(table, place, *table.example(place))
+        else:
+            found.append(Column(name, "flag" if flag else "whole" if types.is_integer(kind) else "number"))
+    return tuple(found)
+
+
+def count_missing(array: np.ndarray, names: Sequence[str], where: str, known: bool = False) -> int:
+    """Return how many values are missing; raise if a column has none at all, unless a model knows it."""
     lacking = np.zeros(len(names), np.int64)
     for part in steps(len(array), _ROWS):
         lacking += np.isnan(array[part]).sum(0)
         release(array)
-    if (lacking == len(array)).any():
+    if (lacking == len(array)).any() and not known:
         empty = names[int((lacking == len(array)).argmax())]
-        raise NarrowsError(f"{path}: column {empty!r} has no value in any of {len(array)} rows; leave it out")
+        raise NarrowsError(f"{where}: column {empty!r} has no value in any of {len(array)} rows; leave it out")
     return int(lacking.sum())
 
 
@@ -199,7 +255,7 @@ def _counting(tables: Sequence[Table], roles: Roles, rows: int) -> Counting:
     found = {}
     for role, name in (("group", roles.group), ("weight", roles.weight)):
         if name is not None:
-            texts = [part.to_numpy(zero_copy_only=False) for t in tables for part in t.texts(_chosen(t, [name])[0])]
+            texts = [part.to_numpy(zero_copy_only=False) for t in tables for part in t.texts(places_of(t, [name])[0])]
             found[role] = np.concatenate(texts)
     called = [f"{tables[0].path}: column {name!r}" for name in (roles.weight, roles.group)]
     return Counting.of(rows, found.get("weight"), found.get("group"), (called[0], called[1]))
@@ -225,15 +281,24 @@ def _columns_of(table: Table) -> tuple[str, ...]:
     return "the columns", *(f"{printable(name, LONGEST_NAME)}," for name in table.names)
 
 
-def _digest(tables: Sequence[Table], names: tuple[str, ...]) -> str:
+def _digest(tables: Sequence[Table], names: object) -> str:
     every = [file_digest(table.path) for table in tables]
     return file_digest(tables[0].path, names, every)
 
 
-def numeric(table: Table, columns: Sequence[str] | None, roles: Roles = NO_ROLES) -> list[int]:
+def numeric(table: Table, columns: Sequence[str] | None) -> list[int]:
     """Return the positions of the chosen columns; raise if one of them does not hold numbers."""
-    special = _chosen(table, roles.names) if roles.names else []
-    places = [place for place in _chosen(table, columns) if columns is not None or place not in special]
+    places = usable(table, columns, NO_ROLES)
+    for place in places:
+        if not is_number(table.types[place]):
+            raise text_error(table, place, *table.example(place))
+    return places
+
+
+def usable(table: Table, columns: Sequence[str] | None, roles: Roles) -> list[int]:
+    """Return the positions of the chosen columns, without those that have a role."""
+    special = places_of(table, roles.names) if roles.names else []
+    places = [place for place in places_of(table, columns) if columns is not None or place not in special]
     for place in special:
         if place in places:
             raise NarrowsError(
@@ -242,14 +307,11 @@ def numeric(table: Table, columns: Sequence[str] | None, roles: Roles = NO_ROLES
             )
     if not places:
         raise NarrowsError(f"{table.path} has no columns left to train on; check {setting('columns')}")
-    for place in places:
-        if not is_number(table.types[place]):
-            raise text_error(table, place, *table.example(place))
     return places
 
 
-def _chosen(table: Table, columns: Sequence[str] | None) -> list[int]:
-    """Return the positions of the chosen columns."""
+def places_of(table: Table, columns: Sequence[str] | None) -> list[int]:
+    """Return the positions of the chosen columns, all for None."""
     if not table.names:
         raise NarrowsError(f"{table.path} has no columns; check how it was written")
     if columns is None:
@@ -280,15 +342,31 @@ def fits_float32(kind: "pa.DataType") -> bool:
 
 
 def read_rows(
-    table: Table, places: Sequence[int], dtype: np.dtype, progress: Progress, allowed: Missing = "refuse"
+    table: Table,
+    places: Sequence[int],
+    dtype: np.dtype,
+    progress: Progress,
+    allowed: Missing = "refuse",
+    levels: Sequence[Sequence[str]] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Yield the rows as arrays; raise for missing or huge values at the end, when their number is known."""
+    """Yield the rows as arrays; raise for missing or huge values at the end, when their number is known.
+
+    Arguments:
+        table: The file.
+        places: The columns.
+        dtype: Of the arrays.
+        progress: Called while rows are read.
+        allowed: Whether values may be missing.
+        levels: For each column that is a category its levels; for the others nothing.
+    """
+    levels = levels or [()] * len(places)
+    texts = [place for place, own in zip(places, levels, strict=True) if own]
     names, size = [table.names[place] for place in places], table.size
     missing, first = np.zeros((2, len(names)), np.int64)
     low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
     seen = 0
-    for batch in table.batches(places, progress):
-        rows = as_matrix(batch, dtype)
+    for batch in table.batches(places, progress, texts):
+        rows = as_matrix(batch, dtype, [f"{table.path}: column {name!r}" for name in names], levels, seen)
         absent = np.isinf(rows) if allowed == "mask" else ~np.isfinite(rows)
         if absent.any():
             found = absent.sum(axis=0)
@@ -322,13 +400,26 @@ def read_rows(
         )
 
 
-def as_matrix(batch: "pa.RecordBatch", dtype: np.dtype) -> np.ndarray:
-    """Return a batch as (rows, columns), NaN where a value is missing."""
+def as_matrix(
+    batch: "pa.RecordBatch", dtype: np.dtype, called: Sequence[str], levels: Sequence[Sequence[str]], start: int = 0
+) -> np.ndarray:
+    """Return a batch as (rows, columns), with codes for categories, and NaN where a value is missing.
+
+    Arguments:
+        batch: The columns.
+        dtype: Of the array.
+        called: What the columns are called in errors.
+        levels: For each column that is a category its levels; for the others nothing.
+        start: How many rows came before.
+    """
     import pyarrow as pa
 
     wanted = pa.from_numpy_dtype(dtype)
     rows = np.empty((batch.num_rows, batch.num_columns), dtype)
     for j, column in enumerate(batch.columns):
+        if levels[j]:
+            rows[:, j] = codes_of(called[j], column, levels[j], start)
+            continue
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         if column.type != wanted:

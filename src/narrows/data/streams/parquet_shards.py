@@ -130,7 +130,7 @@ class PictureShard(ParquetShard):
         """Yield the images, decoded, at most `at_once` together."""
         seen, name = 0, shown(self.file.address)
         channels = self.row[2] if self.row else None
-        for batch in self.table.batches(self.places, silent, at_once):
+        for batch in self.table.batches(self.places, silent, rows=at_once):
             images: list[np.ndarray] = []
             for content in batch.column(0).field("bytes").to_pylist():
                 image = opened(io.BytesIO(content or b""), FORMATS, lambda one: to_array(one, self.size, channels))
