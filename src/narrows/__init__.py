@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from narrows._util.errors import NarrowsError as NarrowsError
     from narrows.constraint import Geco as Geco, GecoConfig as GecoConfig
     from narrows.data import Data as Data, from_array as from_array, from_dataset as from_dataset, load as load
+    from narrows.data.readers.frames import from_table as from_table
     from narrows.estimator import NarrowVAE as NarrowVAE
     from narrows.evaluation.evaluate import evaluate as evaluate
     from narrows.gates.l0 import L0Gates as L0Gates
@@ -74,6 +75,7 @@ _HOMES = {
     "narrows.recipes.controller": ("Controller", "ControllerConfig"),
     "narrows.constraint": ("Geco", "GecoConfig"),
     "narrows.data": ("Data", "from_array", "from_dataset", "load"),
+    "narrows.data.readers.frames": ("from_table",),
     "narrows._util.errors": ("NarrowsError",),
     "narrows.estimator": ("NarrowVAE",),
     "narrows.evaluation.evaluate": ("evaluate",),
