@@ -102,7 +102,8 @@ class NarrowVAE(FittedVAE):
         features is `dimension_cost_`. Only for rows (N, D), and named errors.
     explained_variance_ratio_ : array, one number per dimension
         Share of the variance that a dimension adds to those before it, measured on test rows by decoding only the
-        first k dimensions; its cumulative sum is the share that k of them explain.
+        first k dimensions; its cumulative sum is the share that k of them explain. For other errors than the squared
+        one, the share of the error that remains without any dimension.
     mean_ : array
         Mean of the examples, as in PCA.
     history_ : dict of lists
@@ -257,8 +258,8 @@ class NarrowVAE(FittedVAE):
         self.met_ = result.met
         self.tau_ = result.tau
         self.dimension_cost_ = np.array([dimension.cost for dimension in result.dimensions])
-        falls = -np.diff(result.errors_of_first) if found.model.n else np.empty(0)
-        self.explained_variance_ratio_ = falls / (result.variance or result.errors_of_first[0])
+        nothing = result.variance or result.errors_of_first[0]  # where 0 is decoded to is not the mean
+        self.explained_variance_ratio_ = -np.diff([nothing, *result.errors_of_first[1:]]) / nothing
         if result.feature_costs:
             self.feature_cost_ = np.array(result.feature_costs)
         elif hasattr(self, "feature_cost_"):
