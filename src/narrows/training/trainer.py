@@ -83,7 +83,7 @@ class Trainer:
         self.optimiser = make_optimiser(objective, self.config.learning_rate)
         if self.config.compile:
             compile_networks(self.model)
-        self.wrapped, self.prepared = self.accelerator.prepare(self.objective, self.optimiser)
+        self.wrapped = self.accelerator.prepare(self.objective)
         self.noise = torch.Generator(self.accelerator.device).manual_seed(self.config.seed)
         self.trackers = Trackers()
         self.step = self.validated = 0
@@ -177,9 +177,9 @@ class Trainer:
             loss, record = self.wrapped(x, noise)
         else:
             loss, record = self.wrapped(x, noise, to_device(self.weights[own], self.accelerator.device))
-        self.accelerator.backward(loss)
-        self.prepared.step()
-        self.prepared.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+        self.optimiser.zero_grad()
         self.totals += torch.stack([*record, torch.ones_like(record.loss)])
         self.step += 1
         self.recipe.update(self.optimiser)
