@@ -100,12 +100,12 @@ def test_the_first_level_of_a_front_is_the_fit_alone(front):
 
 @pytest.mark.parametrize("taus", [[], [0.0], [-1, 2], ["low"], None, [float("nan")]])
 def test_taus_that_are_none(taus):
-    with pytest.raises(ValueError, match="^taus must be one or more numbers above 0; they are"):
+    with pytest.raises(ValueError, match=r"^taus must be one or more numbers above 0; they are"):
         NarrowVAE(**SMALL).front(curved(), taus)
 
 
 def test_a_front_does_not_begin_warm():
-    with pytest.raises(ValueError, match="^warm_start is for fit; a front begins with networks of its own"):
+    with pytest.raises(ValueError, match=r"^warm_start is for fit; a front begins with networks of its own"):
         NarrowVAE(warm_start=True, **SMALL).front(curved(), [1.0])
 
 
