@@ -76,6 +76,8 @@ def known_commands(chain: Sequence[str]) -> list[str]:
 
 def _is_number(word: str, kind: type) -> bool:
     """Return whether a word is a number, and a whole one if `kind` is int; 0x10 and 3.0 count as whole."""
+    if not word.isascii():
+        return False  # digits of other scripts, which Python would take
     try:
         if kind is int and "." not in word:
             int(word, {"0x": 16, "0o": 8, "0b": 2}.get(word.lstrip("+-")[:2].lower(), 10))
