@@ -27,6 +27,25 @@ def test_a_run_from_shards_equals_a_run_from_one_file(images, tmp_path):
     assert one.read_result().heldout == many.read_result().heldout
 
 
+def test_a_shard_that_changed_is_named(images, tmp_path, capsys):
+    parts, out = tmp_path / "parts", tmp_path / "run"
+    parts.mkdir()
+    for i, part in enumerate(np.array_split(np.load(images), 4)):
+        np.save(parts / f"part-{i}.npy", part)
+    command = ["train", str(parts), "--tau", "180", "--out", str(out), "--resume", *SMALL]
+    assert main([*command, "--steps", "20"]) == 0
+    np.save(parts / "part-2.npy", np.load(parts / "part-2.npy")[::-1])
+    capsys.readouterr()
+    assert main(["resume", str(out), "--steps", "40"]) == 2
+    error = capsys.readouterr().err
+    assert f"are not those this run was started with ({parts}/part-2.npy changed after it began); " in error
+    assert error.count("\n") == 1
+    for i in range(4):  # a copy of the whole set is younger than the run, and nothing is known of its files
+        np.save(parts / f"part-{i}.npy", np.load(parts / f"part-{i}.npy"))
+    assert main(["resume", str(out), "--steps", "40"]) == 2
+    assert "are not those this run was started with; nothing was changed" in capsys.readouterr().err
+
+
 def streamed(folder, out, *more, steps=60):
     sizes = ["--stream", "--cache-size", "60kB", "--tau", "180", "--steps", str(steps), "--out", str(out)]
     return ["train", str(folder), *sizes, *more, *SMALL]

@@ -122,6 +122,10 @@ def check_not_mixed(folder: Path) -> None:
     shards = [path for path in paths if shard_kind([path.name])]
     if not shards or any(entry.is_dir() or entry.name.lower().endswith(IMAGES) for entry in found):
         return
+    for path in shards:
+        check_regular(path)
+        if not path.exists():
+            raise NarrowsError(f"{path} is a broken symlink; fix or remove it")
     ending, _ = _endings(shards)[0]
     raise NarrowsError(
         f"{folder} holds {_listed(paths)} files; a folder that is one set holds only .npy files, only tables (.csv, "

@@ -26,7 +26,7 @@ TRIES_TO_LIST = 3
 """Tries before a set is known: whoever made a slip in an address should hear of it soon."""
 PAUSE = 0.5
 """Seconds before the second try; doubled for each further one."""
-FIRST_ANSWER = 5.0
+FIRST_ANSWER = 6.0
 """Seconds in which a server must answer for the first time, whatever the libraries below would wait and try again."""
 PIECE = 1 << 20
 TIMEOUT = (10, 60)
