@@ -30,7 +30,7 @@ class TrainConfig:
     """Settings of one training run."""
 
     data: str = "dsprites"
-    """A set, a file (.npy .npz .csv .parquet .h5), a folder of images or shards, parts/*.npy, s3://..., or hf:NAME."""
+    """A set, a file (.npy .npz .csv .parquet .h5), a folder of images or shards, a pattern, s3://..., or hf:NAME."""
     source: Literal["auto", "drawn", "official"] = "auto"
     """dsprites and shapes3d: the official file or the drawn set; auto takes the file if it is cached."""
     image_size: str | None = None
