@@ -32,7 +32,7 @@ OUT_OF_RANGE = {
     "split_seed": (["-1", str(2**63), NINES], "between 0 and 2^63"),
     **{name: (["0", "-1", "-99", "-0"], "at least 1") for name in COUNTS},
     "checkpoint_every": (
-        ["0", "-1", NINES, "", "four", "5x", "0s", "0.5s", "5 minutes", "1d", "m", "٣", "٣m"],
+        ["0", "-1", NINES, "", "four", "5x", "0s", "0.5s", "5 minutes", "1d", "m", "٣m"],
         "a number of batches, or a time such as 30s, 5m or 1h",
     ),
 }
@@ -238,6 +238,7 @@ COMBINED: list[Case] = [
         (["train", "@pictures_sizes", "--tau", "1", "--image-size", bad], "--image-size must (be|have) ")
         for bad in ("0", "-1", "64x", "x64", "axb", "1e3", "", "0x64", "1000000", "64x64x64")
     ],
+    ([*TRAIN, "--checkpoint-every", "٣"], "^--checkpoint-every must be a whole number; it is '٣'"),
     ([*FRONT, "--tau", "1"], "^a front has its own --taus; leave --tau out"),
     ([*FRONT, "--explained", "0.5"], "^a front has its own --taus; leave --explained out"),
     ([*FRONT, "--as-good-as", "3"], "^a front has its own --taus; leave --as-good-as out"),
