@@ -32,12 +32,14 @@ OUT_OF_RANGE = {
     "split_seed": (["-1", str(2**63), NINES], "between 0 and 2^63"),
     **{name: (["0", "-1", "-99", "-0"], "at least 1") for name in COUNTS},
     "checkpoint_every": (
-        ["0", "-1", NINES, "", "four", "5x", "0s", "0.5s", "5 minutes", "1d", "m"],
+        ["0", "-1", NINES, "", "four", "5x", "0s", "0.5s", "5 minutes", "1d", "m", "٣m"],
         "a number of batches, or a time such as 30s, 5m or 1h",
     ),
 }
-NOT_WHOLE = ["", " ", "four", "2.5", "2.5e0", "1e3", "nan", "inf", "-inf", "1,000", "1 000", "0x", "9" * 5000, "true"]
-NOT_A_NUMBER = ["", " ", "low", "0,5", "1e", "1.2.3", "0x1", "½", "1 2"]
+NOT_WHOLE = [
+    *("", " ", "four", "2.5", "2.5e0", "1e3", "nan", "inf", "-inf", "1,000", "1 000", "0x", "9" * 5000, "true", "٣"),
+]
+NOT_A_NUMBER = ["", " ", "low", "0,5", "1e", "1.2.3", "0x1", "½", "٣", "1 2"]
 
 
 def option(name: str) -> str:
@@ -236,6 +238,7 @@ COMBINED: list[Case] = [
         (["train", "@pictures_sizes", "--tau", "1", "--image-size", bad], "--image-size must (be|have) ")
         for bad in ("0", "-1", "64x", "x64", "axb", "1e3", "", "0x64", "1000000", "64x64x64")
     ],
+    ([*TRAIN, "--checkpoint-every", "٣"], "^--checkpoint-every must be a whole number; it is '٣'"),
     ([*FRONT, "--tau", "1"], "^a front has its own --taus; leave --tau out"),
     ([*FRONT, "--explained", "0.5"], "^a front has its own --taus; leave --explained out"),
     ([*FRONT, "--as-good-as", "3"], "^a front has its own --taus; leave --as-good-as out"),
@@ -400,6 +403,8 @@ SWEEPS: list[Case] = [
         ("many", "sweep_many.toml: a sweep has at most 10,000 runs; these are 1,000,000"),
         ("gpus", "^--gpus is for --engine ray, which gives each run its own"),
         ("taus", "sweep_taus.toml: a front has its own --taus; leave --tau out"),
+        ("taus_twice", "sweep_taus_twice.toml: --taus has 1 more than once; give each tau once"),
+        ("nothing", "sweep_nothing.toml: there are no settings; give some, such as data = "),
     )],
     *[(["sweep", "@sweep.toml", *words], line) for words, line in (
         (["--jobs", "0"], "^--jobs must be a whole number from 1 on"),

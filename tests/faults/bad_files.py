@@ -202,6 +202,8 @@ def _configs(folder: Path) -> None:
         "sweep_many.toml": "".join(f"{name} = {list(range(100))}\n" for name in ("seed", "split_seed", "n")),
         "sweep_gpus.toml": "tau = 1\n[sweep]\ngpus = 1\n",
         "sweep_taus.toml": "tau = 1\n[sweep]\ntaus = [1, 2]\n",
+        "sweep_taus_twice.toml": "[sweep]\ntaus = [1, 2, 1]\n",
+        "sweep_nothing.toml": "# to be written\n",
         "bytes.toml": bytes(range(128, 256)),
     }
     (folder / "settings").mkdir()

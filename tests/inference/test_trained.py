@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import safetensors.torch
 
+from http_server import LocalServer
 from narrows import NarrowsError
 from narrows.cli import main
 from narrows.evaluation.evaluate import evaluate
 from narrows.explorer.models import open_explorer
-from narrows.inference.trained import open_data, open_trained
+from narrows.inference.trained import open_data, open_trained, was_named
 from narrows.model.storage import read_description
 from narrows.report.comparison import write_comparison
 from narrows.report.run_page import write_report
@@ -87,6 +88,42 @@ def test_in_python(theirs, run, tmp_path):
     assert "test inputs, and below them" in page.read_text()
     write_report(RunFolder(folder), trust_data=True)
     assert pictures(folder / "report.html") == 3
+
+
+@pytest.fixture
+def elsewhere(theirs):
+    """A run whose settings name an address, and the server there."""
+    folder, _ = theirs
+    with LocalServer() as server:
+        settings = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**settings, "data": f"{server.url}/part-{{0..3}}.npy"}))
+        yield folder, server
+
+
+def test_no_command_asks_a_server_that_a_strangers_run_names(elsewhere, run, tmp_path, capsys):
+    folder, server = elsewhere
+    shutil.copy(run / "model.safetensors", folder)  # with a fingerprint
+    for words in (["encode", "-o", str(tmp_path / "z.npy")], ["evaluate", "--samples", "20"]):
+        assert main([words[0], str(folder), *words[1:]]) == 2
+        error = capsys.readouterr().err
+        assert "is on another machine, and a run from someone else could name any server" in error
+        assert "use --trust-data if it may be asked" in error
+    write_report(RunFolder(folder))
+    assert pictures(folder / "report.html") == 0
+    assert "is on another machine" in open_explorer(folder).inputs.missing
+    assert server.requests == []
+    assert main(["encode", str(folder), "-o", str(tmp_path / "z.npy"), "--trust-data"]) == 2
+    assert "does not exist (HTTP 404)" in capsys.readouterr().err
+    assert server.requests
+
+
+def test_an_address_that_the_user_has_just_given_may_be_asked(elsewhere):
+    folder, server = elsewhere
+    assert was_named(RunFolder(folder), [f"{server.url}/part-{{0..3}}.npy"])
+    assert not was_named(RunFolder(folder), [f"{server.url}/part-{{0..4}}.npy"])
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**settings, "data": "my.npy"}))
+    assert not was_named(RunFolder(folder), ["my.npy"]), "files are compared by their fingerprint"
 
 
 def test_data_with_another_fingerprint_are_refused_even_then(run, tmp_path):

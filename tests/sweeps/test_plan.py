@@ -100,6 +100,9 @@ def test_with_taus_every_run_is_a_front():
         ({"tau": 1, "sweep": {"gpus": "all"}}, "sweep.gpus must be a number of at least 0"),
         ({"sweep": {"taus": 5}}, "sweep.taus must be a list of numbers above 0"),
         ({"sweep": {"taus": [1, -1]}}, "taus must be numbers above 0"),
+        ({"sweep": {"taus": [1, 2, 1.0]}}, "taus has 1 more than once; give each tau once"),
+        ({}, 'there are no settings; give some, such as data = "my.npy" and explained = [0.8, 0.9]'),
+        ({"sweep": {"cpus": 2}}, "there are no settings; give some"),
         ({"tau": 1, "sweep": {"taus": [1]}}, "a front has its own taus; leave tau out"),
         (
             {"tau": [1, 2], "seed": [0, 1, 2], "sweep": {"combine": "zip"}},

@@ -227,6 +227,7 @@ def test_a_front_that_was_killed_continues_bit_for_bit(front, plane, tmp_path):
     [
         (["--taus", "3,x"], "--taus must be numbers, such as 3,4,6; they are ['3', 'x']"),
         (["--taus", "3,-1"], "--taus must be numbers above 0"),
+        (["--taus", "3,4,3.0"], "--taus has 3 more than once; give each tau once"),
         (["--taus", "3", "--explained", "0.5"], "leave --explained out"),
         (["--taus", "3", "--recipe", "paper"], "a front cannot be trained with --recipe paper"),
     ],
@@ -242,7 +243,7 @@ def test_bad_fronts_get_one_line(plane, tmp_path, capsys, arguments, expected):
 def test_a_front_from_python_takes_an_array(tmp_path):
     x = np.random.default_rng(0).random((200, 1)).astype(np.float32) @ np.ones((1, 6), np.float32)
     config = TrainConfig(n=3, width=2, batch=16, steps=60, threads=1, device="cpu")
-    front = train_front(config, np.array([0.3, 0.2, 0.3]), tmp_path / "f", x)
+    front = train_front(config, np.array([0.3, 0.2]), tmp_path / "f", x)
     results, folder = front.results, front.folder
     assert [r.tau for r in results] == [0.2, 0.3]
     assert json.loads(folder.about.read_text())["taus"] == [0.2, 0.3]

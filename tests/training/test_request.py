@@ -97,6 +97,25 @@ def test_an_answer_is_printed_when_the_data_have_gone(tmp_path, monkeypatch):
         narrows.train(replace(config, data="w.npy"), "run", resume=True)
 
 
+def test_data_that_have_moved_are_named_by_either_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("v.npy", np.random.default_rng(0).random((200, 6)).astype(np.float32))
+    config = TrainConfig("v.npy", tau=0.5, steps=90, width=2, n=3, threads=1, device="cpu")
+    answer = narrows.train(config, "run", resume=True).result
+    os.rename("v.npy", "w.npy")
+    moved = replace(config, data="w.npy")
+    with pytest.raises(narrows.NarrowsError, match=r'write into run/config\.json where its "data" have moved'):
+        narrows.train(moved, "run", resume=True)
+    folder = RunFolder("run")
+    stored = json.loads(folder.config.read_text())
+    folder.config.write_text(json.dumps({**stored, "data": "w.npy"}))
+    folder.result.unlink()  # so that the data are read
+    assert narrows.train(moved, "run", resume=True).result.dims == answer.dims
+    assert narrows.train(config, "run", resume=True).result.dims == answer.dims
+    with pytest.raises(narrows.NarrowsError, match=r"data was .*v\.npy and is x\.npy"):
+        narrows.train(replace(config, data="x.npy"), "run", resume=True)
+
+
 def test_an_array_that_is_not_the_one_trained_on_is_refused(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.random((200, 6)).astype(np.float32)

@@ -10,9 +10,12 @@ import sys
 import numpy as np
 import pytest
 
+import narrows
 from commands import HANGS, SMALL, run, run_until
+from http_server import LocalServer
 from narrows.cli import main
 from narrows.runs.folder import RunFolder
+from refusals import refused
 
 
 def test_a_run_from_shards_equals_a_run_from_one_file(images, tmp_path):
@@ -25,6 +28,20 @@ def test_a_run_from_shards_equals_a_run_from_one_file(images, tmp_path):
     one, many = RunFolder(tmp_path / "one"), RunFolder(tmp_path / "many")
     assert one.model.read_bytes() == many.model.read_bytes()
     assert one.read_result().heldout == many.read_result().heldout
+
+
+def test_a_shard_that_changed_is_named(images, tmp_path):
+    parts, out = tmp_path / "parts", tmp_path / "run"
+    parts.mkdir()
+    for i, part in enumerate(np.array_split(np.load(images), 4)):
+        np.save(parts / f"part-{i}.npy", part)
+    settings = {"recipe": "paper", "tau": 180, "width": 2, "n": 3, "threads": 1, "device": "cpu"}
+    narrows.train(narrows.TrainConfig(str(parts), steps=10, **settings), out)
+    np.save(parts / "part-2.npy", np.load(parts / "part-2.npy")[::-1])
+    assert f"was started with ({parts}/part-2.npy changed after it began); " in refused(narrows.resume, out, steps=20)
+    for i in range(4):  # a copy of the whole set is younger than the run, and nothing is known of its files
+        np.save(parts / f"part-{i}.npy", np.load(parts / f"part-{i}.npy"))
+    assert "was started with; nothing was changed" in refused(narrows.resume, out, steps=20)
 
 
 def streamed(folder, out, *more, steps=60):
@@ -69,6 +86,27 @@ def test_a_killed_streamed_run_goes_on_bit_for_bit_once_its_shards_are_back(squa
     assert RunFolder(killed).model.read_bytes() == RunFolder(tmp_path / "whole").model.read_bytes()
     gc.collect()  # the first run was one of this process
     assert not [path for path in (tmp_path / "cache" / "streams").rglob("*") if path.is_file()]
+
+
+def test_a_server_is_asked_again_only_for_who_names_it(squares, tmp_path, capsys):
+    """The same command, sent again after the end, keeps the pictures of test inputs; `report` needs to be told."""
+    run_folder = tmp_path / "run"
+    with LocalServer({path.name: path.read_bytes() for path in squares.iterdir()}) as server:
+        address = f"{server.url}/part-{{0..19}}.npy"
+        words = ["--cache-size", "60kB", "--tau", "180", "--steps", "20", "--out", str(run_folder), "--resume", *SMALL]
+        for command, pictures, asks in (
+            (["train", address, *words], True, True),
+            (["train", address, *words], True, True),
+            (["report", str(run_folder)], False, False),
+            (["report", str(run_folder), "--trust-data"], True, True),
+            (["resume", str(run_folder)], False, False),
+        ):
+            before = len(server.requests)
+            assert main(command) == 0
+            said = capsys.readouterr()
+            assert ("another machine" in said.err) != pictures
+            assert ("their reconstructions" in (run_folder / "report.html").read_text()) == pictures
+            assert (len(server.requests) > before) == asks
 
 
 def test_the_size_of_the_cache_may_not_change(squares, tmp_path, capsys):

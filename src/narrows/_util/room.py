@@ -38,7 +38,7 @@ def amount(nbytes: float) -> str:
 
 def bytes_in(text: str | int) -> int | None:
     """Return the number of bytes that a text such as "2GB", "500 MB" or "1432" names; None if it names none."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?B|bytes)?\s*", str(text), re.IGNORECASE)
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kMGT]?B|bytes)?\s*", str(text), re.IGNORECASE)
     if found is None:
         return None
     units = {"": 1, "BYTES": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

@@ -34,7 +34,8 @@ TrustData = Annotated[
     bool,
     Parameter(
         negative="",
-        help="Read the data that the run names even if its model has no fingerprint of them; use it for your own runs.",
+        help="Read the data that the run names even if its model has no fingerprint of them, or if they are on another "
+        "machine; use it for your own runs.",
     ),
 ]
 

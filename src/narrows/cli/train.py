@@ -74,7 +74,8 @@ def train(
     from narrows.report.live.display import make_display
     from narrows.training.start import train
 
-    _show(train(_with_data(settings, data), out, listener=make_display(live), resume=resume))
+    chosen = _with_data(settings, data)
+    _show(train(chosen, out, listener=make_display(live), resume=resume), chosen.data)
 
 
 @app.command
@@ -179,8 +180,9 @@ def _with_data(settings: TrainConfig, data: str | None) -> TrainConfig:
     return replace(settings, data=data)
 
 
-def _show(outcome: "Outcome | FrontOutcome") -> None:
-    """Print the answer, draw the curves and write the reports, on the first process."""
+def _show(outcome: "Outcome | FrontOutcome", named: str = "") -> None:
+    """Print the answer, draw the curves and write the reports, on the first process; `named` are the data as typed."""
+    from narrows.inference.trained import was_named
     from narrows.report.comparison import write_front
     from narrows.report.figures.figure_files import draw_curves, draw_front
     from narrows.report.live.page import drop_live
@@ -198,7 +200,7 @@ def _show(outcome: "Outcome | FrontOutcome") -> None:
             run = outcome.folder
             print_line(f"\n{full_answer(outcome.result, run)}\nmodel:  {run.model}")
             _make("figure", partial(draw_curves, run))
-            _make("report", partial(write_report, run, outcome.data))
+            _make("report", partial(write_report, run, outcome.data, trust_data=was_named(run, [named])))
         else:
             front, results, data = outcome.folder, outcome.results, outcome.data
             runs = [front.level(result.tau or 0.0) for result in results]

@@ -4,6 +4,8 @@ cyclopts would round 2.5 to a whole number, take an empty path for the current f
 word cannot be converted into.
 """
 
+import contextlib
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -37,7 +39,7 @@ def check_word(name: str, word: str, kinds: Sequence[Any]) -> None:
         raise NarrowsError(f"{name} is empty; name a path")
     choices = [choice for kind in kinds for choice in get_args(kind)]
     number = next((kind for kind in kinds if kind in (int, float)), None)
-    is_text = str in kinds and not _is_number(word, float)
+    is_text = str in kinds and not _is_number(word, float) and not _is_foreign_number(word)
     if number is None or is_text or word in choices or _is_number(word, number):
         return
     rule = "a whole number" if number is int else "a number"
@@ -74,8 +76,17 @@ def known_commands(chain: Sequence[str]) -> list[str]:
     return [name for name in group if not name.startswith("-")]
 
 
+def _is_foreign_number(word: str) -> bool:
+    """Return whether a word has digits of another script, which Python would take for a number."""
+    with contextlib.suppress(ValueError):
+        return not word.isascii() and math.isfinite(float(word))
+    return False
+
+
 def _is_number(word: str, kind: type) -> bool:
     """Return whether a word is a number, and a whole one if `kind` is int; 0x10 and 3.0 count as whole."""
+    if _is_foreign_number(word):
+        return False
     try:
         if kind is int and "." not in word:
             int(word, {"0x": 16, "0o": 8, "0b": 2}.get(word.lstrip("+-")[:2].lower(), 10))

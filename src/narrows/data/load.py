@@ -39,7 +39,7 @@ from narrows.data.readers.archives import load_npy, load_npz
 from narrows.data.readers.hdf5 import load_hdf5
 from narrows.data.readers.hub import load_hub
 from narrows.data.readers.images import LARGEST, SMALLEST, load_images
-from narrows.data.readers.shards import in_folder, is_pattern, load_npy_shards, matching, shard_kind
+from narrows.data.readers.shards import check_not_mixed, in_folder, is_pattern, load_npy_shards, matching, shard_kind
 from narrows.data.readers.tables import Roles, load_table
 from narrows.data.streams.addresses import hub_address, is_address
 
@@ -222,7 +222,10 @@ def kind_of(text: str) -> Kind:
     if path.is_dir():
         if key:
             raise NarrowsError(f"{text}: {path} is a folder; leave out ::{key}")
-        return shard_kind([shard.name for shard in in_folder(path)]) or "folder"
+        shards = shard_kind([shard.name for shard in in_folder(path)])
+        if shards is None:
+            check_not_mixed(path)
+        return shards or "folder"
     for ending, kind in ENDINGS.items():
         if path.name.lower().endswith(ending):
             return kind
@@ -244,7 +247,7 @@ def _size(image_size: str | int | tuple[int, int] | None) -> tuple[int, int] | N
         text = "x".join(map(str, image_size))
     else:
         text = str(image_size).strip().lower()
-    found = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
+    found = re.fullmatch(r"([0-9]+)(?:x([0-9]+))?", text)
     if found is None:
         raise NarrowsError(f"{setting('image_size')} must be 64, or 48x64 for height x width; it is {image_size!r}")
     size = int(found[1]), int(found[2] or found[1])

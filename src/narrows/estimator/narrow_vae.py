@@ -164,14 +164,14 @@ class NarrowVAE(FittedVAE):
 
         Parameters
         ----------
-        X : array of shape (N, D), (N, H, W) or (N, H, W, C)
+        X : array (N, D), (N, H, W) or (N, H, W, C)
             Examples in any unit.
         y : None
             Ignored.
-        sample_weight : array of shape (N,), optional
+        sample_weight : array (N,), optional
             How much each row counts, from 0 on. Error, `tau_`, mean and explained variance are then weighted, and what
             is certified is the mean error over the population that the weights describe.
-        groups : array of shape (N,), optional
+        groups : array (N,), optional
             The group of each row: a subject, a plate, a video. A group is never divided between training, validation
             and test, and the certificate counts groups, not rows. Leave it out only if rows are independent.
 

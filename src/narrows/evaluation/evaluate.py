@@ -74,7 +74,8 @@ def evaluate(
         components: Components of the mixture; by default 10, or fewer where the training split is small.
         data: The training data, for a run that was trained on data in memory; other runs name theirs.
         progress: Called with (what, done, total) after each batch.
-        trust_data: Read the data that the run names even if its model has no fingerprint of them.
+        trust_data: Read the data that the run names even if its model has no fingerprint of them, or if they are on
+            another machine.
 
     Returns:
         The measurements of one or two models.

@@ -1,6 +1,7 @@
 """A trained model together with its description and settings, and data read in the way its training data were."""
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from narrows._util.text import printable
 from narrows.data import Data, split
 from narrows.data.load import MissingData, kind_of, read
 from narrows.data.mixed import Column
+from narrows.data.streams.addresses import is_address
 from narrows.data.units import scale_columns
 from narrows.model.storage import load_model, read_description
 from narrows.model.vae import VAE
@@ -116,7 +118,8 @@ def open_trained(path: str | os.PathLike[str], trust_data: bool = False) -> Trai
 
     Arguments:
         path: The folder or the file.
-        trust_data: Read the data that the run's settings name even if the model has no fingerprint of its data.
+        trust_data: Read the data that the run's settings name even if the model has no fingerprint of its data, or if
+            they are on another machine.
 
     Raises:
         NarrowsError: There is no model, or it is damaged.
@@ -134,11 +137,18 @@ def open_trained(path: str | os.PathLike[str], trust_data: bool = False) -> Trai
     return Trained(folder.model, load_model(folder.model), read_description(folder.model), config, trust_data)
 
 
+def was_named(folder: RunFolder, given: Collection[str]) -> bool:
+    """Return whether the data of a run are at one of the addresses that the user has just given for them."""
+    data = str(folder.read_config().get("data"))
+    return data in given and is_address(data)
+
+
 def open_data(trained: Trained, source: str | None = None, progress: Progress = silent) -> Data:
     """Read `source` as the model's training data were read; without a source, read the training data again.
 
     A run's settings name its data, and a run from someone else could name any file of yours, whose content would be
     shown in a report. Only data with the fingerprint that is stored in the model are therefore used without a source.
+    Data on another machine cannot be compared without asking its server, so they are not opened at all.
     """
     values = "any" if trained.model.scaling.output == "linear" else "unit"
     config = trained.config or TrainConfig(data=IN_MEMORY, values=values)  # type: ignore[arg-type]
@@ -149,6 +159,11 @@ def open_data(trained: Trained, source: str | None = None, progress: Progress = 
         raise NarrowsError(
             f"{trained.path} has no fingerprint of the data it was trained on, so {named}, which its run names, is not "
             f"opened: a run from someone else could name any file of yours; use {setting('trust_data')} if you trust it"
+        )
+    if source is None and not trained.trust_data and is_address(named):
+        raise NarrowsError(
+            f"{named}, which the run {trained.path.parent} names as its data, is on another machine, and a run from "
+            f"someone else could name any server; use {setting('trust_data')} if it may be asked"
         )
     size = "x".join(map(str, trained.shape[1:])) if trained.config is None and len(trained.shape) == 3 else None
     options = replace(

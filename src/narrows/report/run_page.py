@@ -45,7 +45,8 @@ def write_report(
         folder: The run's folder, as a path or as a `RunFolder`.
         data: The data that the run was trained on; loaded again unless given.
         out: The .html file to write; by default report.html in the run's folder.
-        trust_data: Read the data that the run names even if its model has no fingerprint of them.
+        trust_data: Read the data that the run names even if its model has no fingerprint of them, or if they are on
+            another machine.
 
     Returns:
         The path of the file.

@@ -92,6 +92,10 @@ class RunFolder:
             remove_leftovers(self.checkpoints)
             yield
 
+    def began(self) -> float:
+        """Return when the run began: the time of a file that is written then, and hardly edited later."""
+        return (self.request if self.request.exists() else self.config).stat().st_mtime
+
     def is_untouched(self) -> bool:
         """Return whether nothing but the settings was written: the run was killed before its first checkpoint."""
         written = (self.metrics, self.decisions, self.costs, self.result, self.model)

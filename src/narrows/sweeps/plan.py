@@ -97,6 +97,8 @@ def _plan(content: dict[str, Any], source: str) -> Plan:
     about = content.pop(SWEEP, {})
     with _named(source):
         how = _how(about)
+        if not content and "taus" not in how:
+            raise NarrowsError('there are no settings; give some, such as data = "my.npy" and explained = [0.8, 0.9]')
         settings = {name: _value(value) for name, value in content.items()}
         _check_places(settings)
     check_known(settings, source)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from narrows._util.errors import NarrowsError
+from narrows.inference.trained import was_named
 from narrows.report.comparison import write_front
 from narrows.report.run_page import write_report
 from narrows.runs.folder import InUse
@@ -40,11 +41,15 @@ def train_run(run: Run, taus: Sequence[float], sweep: Path, token: str) -> list[
     if taus:
         front = _patiently(lambda: train_front(run.config, taus, out, resume=True))
         levels = [front.folder.level(result.tau or 0.0) for result in front.results]
-        _report(*(partial(write_report, level, front.data) for level in levels), partial(write_front, front.folder))
+        _report(
+            *(partial(write_report, level, front.data) for level in levels),
+            partial(write_front, front.folder, front.data),
+        )
         return front.results
     outcome = _patiently(lambda: train(run.config, out, resume=True))
     if not outcome.folder.report.exists():
-        _report(partial(write_report, outcome.folder, outcome.data))
+        trust = was_named(outcome.folder, [run.config.data])
+        _report(partial(write_report, outcome.folder, outcome.data, trust_data=trust))
     return [outcome.result]
 
 

@@ -98,7 +98,7 @@ class _Progress:
 
     def __init__(self, plan: Plan, folder: SweepFolder, listener: Listener) -> None:
         self.plan, self.folder, self.listener = plan, folder, listener
-        self.page = ComparisonPage(folder.page)
+        self.page = ComparisonPage(folder.page, {run.config.data for run in plan.runs})
         self.runs = {run.name: run for run in plan.runs}
         self.rows: dict[str, list[Row]] = {}
         for run in plan.runs:

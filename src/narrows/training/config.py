@@ -30,7 +30,7 @@ class TrainConfig:
     """Settings of one training run."""
 
     data: str = "dsprites"
-    """A set, a file (.npy .npz .csv .parquet .h5), a folder of images or shards, parts/*.npy, s3://..., or hf:NAME."""
+    """A set, a file (.npy .npz .csv .parquet .h5), a folder of images or shards, a pattern, s3://..., or hf:NAME."""
     source: Literal["auto", "drawn", "official"] = "auto"
     """dsprites and shapes3d: the official file or the drawn set; auto takes the file if it is cached."""
     image_size: str | None = None
@@ -148,7 +148,7 @@ class TrainConfig:
         return TrainConfig(**values)
 
 
-_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(s|m|h)")
+_TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?(s|m|h)")
 
 
 def seconds_of(time: str) -> float:
@@ -210,7 +210,7 @@ def _plain_value(name: str, value: Any, kind: Any) -> Any:
         str: (str, "text"),
     }
     kind = str if isinstance(value, str) and str in allowed else next((one for one in allowed if one in rules), None)
-    if isinstance(value, str) and value.isdecimal() and int in allowed and str in allowed:
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and int in allowed and str in allowed:
         return int(value)  # as the command line and TOML may have it
     if kind is None:
         raise NarrowsError(f"{setting(name)} must be one of {', '.join(allowed)}; it is {brief(value)}")

@@ -9,6 +9,7 @@ Each tau is an ordinary run in a folder of its own (OUT/tau-3, OUT/tau-4, ...); 
 """
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -122,7 +123,10 @@ def checked_taus(config: TrainConfig, taus: Sequence[float | str]) -> list[float
     recipe = RECIPES[config.recipe]
     if not (recipe.closes_gates and recipe.ends_by_itself):
         raise NarrowsError(f"a front cannot be trained with {setting('recipe', config.recipe)}; leave it out")
-    return sorted(set(numbers))
+    twice = [number for number, count in Counter(numbers).items() if count > 1]
+    if twice:
+        raise NarrowsError(f"{setting('taus')} has {twice[0]:g} more than once; give each tau once")
+    return sorted(numbers)
 
 
 def _train_levels(
@@ -155,7 +159,7 @@ def _train_level(trainer: Trainer, run: RunFolder, previous: RunFolder | None, w
     """Train one level from the state in which the level before it found its size; `warnings` grow by damaged files."""
     sink = FolderSink(run, keep_settled=True)
     if on_first_process(lambda: any(run.checkpoints.glob("*.ckpt"))):
-        state, damaged = load_newest(run.checkpoints, partial(check_state, trainer))
+        state, damaged = load_newest(run.checkpoints, partial(check_state, trainer, began=run.began()))
         warnings += damaged
         return trainer.resume(sink, state)
     if previous is not None:

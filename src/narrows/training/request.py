@@ -41,7 +41,7 @@ def is_begun(folder: RunFolder, asked: TrainConfig) -> bool:
         known = _stored(read_settings(folder.request), folder.request)
     except NarrowsError as error:
         raise NarrowsError(f"{error.marked}; {way_on}") from None
-    _check_same(folder.path, known, asked)
+    _check_same(folder.path, known, asked, moved=(folder.config, folder.read_config().get("data")))
     return True
 
 
@@ -60,7 +60,8 @@ def is_front_begun(folder: FrontFolder, taus: Sequence[float], asked: TrainConfi
             raise NarrowsError(f"{folder.path} holds a single run, not a front; choose another {setting('out')}")
         return False
     about = folder.read_about()
-    _check_same(folder.path, config_from_dict(about["config"], str(folder.about)), asked, about["taus"], list(taus))
+    known = config_from_dict(about["config"], str(folder.about))
+    _check_same(folder.path, known, asked, about["taus"], list(taus), moved=(folder.about, known.data))
     return True
 
 
@@ -75,10 +76,16 @@ def with_equipment(stored: TrainConfig, asked: TrainConfig) -> TrainConfig:
     return replace(stored, **{name: getattr(asked, name) for name in EQUIPMENT})
 
 
-def _check_same(where: object, known: TrainConfig, asked: TrainConfig, *taus: list[float]) -> None:
-    """Raise if settings differ on which the run depends, naming each of them."""
+def _check_same(
+    where: object, known: TrainConfig, asked: TrainConfig, *taus: list[float], moved: tuple[Path, object]
+) -> None:
+    """Raise if settings differ on which the run depends, naming each of them.
+
+    `moved` is the file that says where the data are now, which a user may have edited, and what it says.
+    """
     before, now = to_dict(known), to_dict(asked)
-    if _place(before["data"]) == _place(now["data"]):
+    file, place = moved
+    if _place(now["data"]) in (_place(before["data"]), _place(str(place))):
         now["data"] = before["data"]
     changed = [
         _change(name, before[name], now[name]) for name in now if name not in EQUIPMENT and before[name] != now[name]
@@ -86,9 +93,10 @@ def _check_same(where: object, known: TrainConfig, asked: TrainConfig, *taus: li
     if taus and taus[0] != taus[1]:
         changed.append(_change("taus", *(",".join(f"{tau:g}" for tau in some) for some in taus)))
     if changed:
+        has_moved = f', write into {file} where its "data" have moved' if before["data"] != now["data"] else ""
         raise NarrowsError(
-            f"{where} was started with other settings: {'; '.join(changed)}; send the command it was started with, or "
-            f"choose another {setting('out')}"
+            f"{where} was started with other settings: {'; '.join(changed)}; send the command it was started with"
+            f"{has_moved}, or choose another {setting('out')}"
         )
 
 

@@ -156,7 +156,7 @@ def _continue(
         trainer = Trainer(make_plan(config, loaded), listener)
         if on_first_process(folder.is_untouched):  # killed before its first checkpoint
             return Outcome(trainer.start(FolderSink(folder)), folder, loaded)
-        state, warnings = load_newest(folder.checkpoints, partial(check_state, trainer))
+        state, warnings = load_newest(folder.checkpoints, partial(check_state, trainer, began=folder.began()))
         if finished is not None and finished.steps not in state["looks"]:
             state["looks"].append(finished.steps)  # a damaged checkpoint knew of it
         if config.steps != "auto" and config.steps < state["step"]:

@@ -5,6 +5,7 @@ written it. So every state is compared with this description before any of it is
 state describes it here or, for recipes, beside the code that makes it (`Recipe.describe_state`).
 """
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from narrows._util.checks import (
 )
 from narrows._util.schema import Each, Either, Schema, Some, exactly, require
 from narrows._util.tensors import finite, generator_state, like, like_all
+from narrows.data.readers.shards import changed_since
 from narrows.model.vae import GatedVAE
 from narrows.runs.records import DecisionRow, MetricRow, parse_costs
 from narrows.training.checkpoint import OtherRun
@@ -47,13 +49,14 @@ HELD_OUT: Schema = {
 """The errors of a candidate (`HeldOut`)."""
 
 
-def check_state(trainer: "Trainer", state: Any, same_run: bool = True) -> None:
+def check_state(trainer: "Trainer", state: Any, same_run: bool = True, began: float = math.inf) -> None:
     """Check a state before any of it is used.
 
     Arguments:
         trainer: A trainer that is to continue from it.
         state: What a checkpoint holds.
         same_run: Whether it must be of this run; otherwise a run with another tau on the same data will do.
+        began: When this run began, so that shards that have changed since can be named.
 
     Raises:
         OtherRun: The data, or a setting on which training depends, have changed since.
@@ -63,15 +66,18 @@ def check_state(trainer: "Trainer", state: Any, same_run: bool = True) -> None:
     check(state, {"config": OBJECT, "fingerprint": TEXT})
     config_from_dict(state["config"], "config")
     if same_run:
-        _check_same_run(trainer, state)
+        _check_same_run(trainer, state, began)
     require(state, describe_state(trainer))
 
 
-def _check_same_run(trainer: "Trainer", state: dict[str, Any]) -> None:
+def _check_same_run(trainer: "Trainer", state: dict[str, Any], began: float) -> None:
     if state["fingerprint"] != trainer.plan.fingerprint:
+        data, changed = trainer.config.data, changed_since(trainer.config.data, began)
+        more = f" and {len(changed) - 1:,} more shards" if len(changed) > 1 else ""
+        named = f" ({changed[0]}{more} changed after it began)" if changed else ""
         raise OtherRun(
-            f"the data {trainer.config.data} are not those this run was started with; nothing was changed: restore "
-            f"the data, or start a new run"
+            f"the data {data} are not those this run was started with{named}; nothing was changed: restore the data, "
+            "or start a new run"
         )
     for name, value in to_dict(trainer.config).items():
         trained_with = state["config"].get(name, value)

@@ -122,7 +122,16 @@ def test_what_is_no_set_of_shards(parts, tmp_path):
     assert refused(load, f"{tmp_path}/none/*.npy").startswith(f"no shards match {tmp_path}/none/*.npy")
     assert f"the shard {parts}/part-3.npy does not exist" in refused(load, f"{parts}/part-{{1..3}}.npy")
     (parts / "notes.txt").write_text("mine")
+    kinds = "a folder that is one set holds only .npy files, only tables (.csv, .tsv, .parquet), or images"
+    pattern = f"give a pattern such as '{parts}/*.npy'"
+    assert refused(load, parts) == f"{parts} holds 4 .npy, 1 .txt files; {kinds}: {pattern}"
+    assert refused(load, parts, columns="a").startswith(f"{parts} holds 4 .npy, 1 .txt files")
+    (parts / "t.parquet").touch()
+    assert refused(load, parts).startswith(f"{parts} holds 4 .npy, 1 ")
+    (parts / "t.parquet").unlink()
+    (parts / "images").mkdir()  # notes and tables beside a folder of images are usual
     assert "holds no images" in refused(load, parts)
+    (parts / "images").rmdir()
     assert "matches 4 .npy, 1 .txt files" in refused(load, f"{parts}/*")
     (parts / "notes.txt").rename(parts / "_notes.txt")
     assert len(load(parts).examples) == 23
@@ -134,8 +143,11 @@ def test_what_is_no_set_of_shards(parts, tmp_path):
     (parts / "part-20.npy").write_bytes(b"nothing")
     assert refused(load, parts).startswith(f"{parts}/part-20.npy: the file is damaged or not a .npy file")
     (parts / "part-20.npy").unlink()
+    os.symlink("nowhere", parts / "part-20.npy")
+    assert refused(load, parts) == f"{parts}/part-20.npy is a broken symlink; fix or remove it"
+    (parts / "part-20.npy").unlink()
     os.mkfifo(parts / "part-20.npy")
-    assert "holds no images" in refused(load, parts)
+    assert "part-20.npy is a named pipe" in refused(load, parts)
 
 
 def test_a_value_that_cannot_be_used_is_found_in_any_shard(parts):

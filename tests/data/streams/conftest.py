@@ -20,9 +20,10 @@ def as_file(array) -> bytes:
 
 @pytest.fixture(autouse=True)
 def _small(tmp_path, monkeypatch):
-    """A cache of its own, no pauses, and a sample that leaves most rows to the shards."""
+    """A cache of its own, no pauses, any time to answer, and a sample that leaves most rows to the shards."""
     monkeypatch.setenv("NARROWS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(transfer, "PAUSE", 0)
+    monkeypatch.setattr(transfer, "FIRST_ANSWER", 600)
     monkeypatch.setattr(stream, "SAMPLE_ROWS", 40)
 
 

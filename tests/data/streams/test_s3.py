@@ -1,5 +1,6 @@
 """A real S3 server (moto's) on loopback, through s3fs, as a user has it: by the variables of the environment."""
 
+import fsspec
 import numpy as np
 import pytest
 import torch
@@ -31,6 +32,7 @@ def bucket(parts, monkeypatch):
     for path in parts.iterdir():
         fs.put(str(path), f"set/parts/{path.name}")
     yield fs
+    fs.rm("set", recursive=True)  # moto's buckets outlive its server
     s3fs.S3FileSystem.clear_instance_cache()
     server.stop()
 
@@ -58,15 +60,35 @@ def test_shards_in_a_bucket(bucket, parts, pictures, monkeypatch):
     assert "s3://set/parts/part-9.npy does not exist" in refused(load, "s3://set/parts/part-9.npy")
 
 
-def test_no_credentials(monkeypatch, tmp_path):
+def test_a_public_bucket_needs_no_credentials(bucket, pictures, monkeypatch, tmp_path):
+    for path in bucket.ls("set/parts"):
+        bucket.chmod(path, "public-read")
+    _forget_credentials(monkeypatch, tmp_path)
+    assert "no credentials were found" in refused(load, "s3://set/parts/*.npy")
+    s3fs.S3FileSystem.clear_instance_cache()
+    monkeypatch.delitem(fsspec.config.conf, "s3", raising=False)
+    monkeypatch.setitem(fsspec.config.conf, "s3", {})
+    fsspec.config.set_conf_env(fsspec.config.conf, {"FSSPEC_S3_ANON": "true"})  # as fsspec does when it is loaded
+    data = load("s3://set/parts/*.npy", cache_size=46_000)
+    assert len(split(data).test) > 0
+    assert len(data.examples) == len(pictures)
+
+
+def _forget_credentials(monkeypatch, tmp_path):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("HOME", str(tmp_path))
     s3fs.S3FileSystem.clear_instance_cache()
+
+
+def test_no_credentials(monkeypatch, tmp_path):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    _forget_credentials(monkeypatch, tmp_path)
     for address in ("s3://set/parts/*.npy", "s3://set/parts/part-0.npy"):
-        assert "no credentials were found" in refused(load, address)
+        text = refused(load, address)
+        assert "no credentials were found" in text
+        assert "FSSPEC_S3_ANON=true if the bucket is public" in text
     s3fs.S3FileSystem.clear_instance_cache()

@@ -15,6 +15,7 @@ SWEEPS: list[Case] = [
     *one("sweep(settings)", ".*nowhere.toml: No such file", lambda g: narrows.sweep("nowhere.toml")),
     *one("sweep(settings)", ".*text.txt is damaged", lambda g: narrows.sweep(g.text)),
     *one("sweep(settings)", "the sweep has an unknown setting 'x'", lambda g: narrows.sweep({"x": 1})),
+    *one("sweep(settings)", "the sweep: there are no settings", lambda g: narrows.sweep({})),
     *one("sweep(settings)", "the sweep: tau is an empty list", lambda g: narrows.sweep({"tau": []})),
     *one("sweep(settings)", "the sweep: names of settings are texts; 3 is not", lambda g: narrows.sweep({3: 1})),
     *one("sweep(settings)", "the sweep: seed must be a value or a list", lambda g: narrows.sweep({"seed": g.x})),

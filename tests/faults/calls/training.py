@@ -239,6 +239,7 @@ TRAINING = [
         lambda g, v: narrows.train_front(TrainConfig(), v, data=g.x),
         ([], [-1.0], [NAN]),
     ),
+    *one("train_front(taus)", "taus has 3 more", lambda g: narrows.train_front(TrainConfig(), [3, 3], data=g.x)),
     *each(
         "train_front(out)", f"out {PATH}", lambda g, v: narrows.train_front(TrainConfig(), [1.0], v, g.x), NOT_PATHS[1:]
     ),

@@ -26,9 +26,11 @@ import numpy as np
 from narrows._util.errors import NarrowsError
 from narrows._util.files import check_regular
 from narrows._util.progress import Progress, silent
+from narrows._util.text import printable
 from narrows.data.arrays import channels_last, check_dtype, from_rows
 from narrows.data.dataset import Data, Missing, Values
 from narrows.data.readers.archives import map_npy
+from narrows.data.readers.image_files import ENDINGS as IMAGES
 from narrows.data.rows import JoinedRows
 
 ShardKind = Literal["npy", "table"]
@@ -40,7 +42,7 @@ MOST_OPEN = 256
 """Shards that are mapped at a time: each holds a file open, and a process may have few."""
 MOST_NUMBERS = 1_000_000
 """Files of one range."""
-_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+_RANGE = re.compile(r"\{([0-9]+)\.\.([0-9]+)\}")
 _WILDCARD = re.compile(r"[*?]|\[[^\]]+\]")
 
 
@@ -81,9 +83,8 @@ def matching(pattern: str) -> list[Path]:
     if not found:
         raise NarrowsError(f"no shards match {pattern}; check the pattern, and quote it so that the shell keeps it")
     if not shard_kind([path.name for path in found]):
-        endings = ", ".join(f"{count} {ending}" for ending, count in _endings(found))
         raise NarrowsError(
-            f"{pattern} matches {endings} files; shards of one set are either .npy files or tables "
+            f"{pattern} matches {_listed(found)} files; shards of one set are either .npy files or tables "
             "(.csv, .tsv, .parquet): choose a pattern for one kind"
         )
     for path in found:
@@ -113,11 +114,48 @@ def in_folder(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: natural(path.name))
 
 
+def check_not_mixed(folder: Path) -> None:
+    """Raise if a folder holds shards, but of several kinds or beside other files, and neither images nor folders."""
+    with os.scandir(folder) as entries:
+        found = [entry for entry in entries if not entry.name.startswith((".", "_"))]
+    paths = [Path(entry.path) for entry in found]
+    shards = [path for path in paths if shard_kind([path.name])]
+    if not shards or any(entry.is_dir() or entry.name.lower().endswith(IMAGES) for entry in found):
+        return
+    for path in shards:
+        check_regular(path)
+        if not path.exists():
+            raise NarrowsError(f"{path} is a broken symlink; fix or remove it")
+    ending, _ = _endings(shards)[0]
+    raise NarrowsError(
+        f"{folder} holds {_listed(paths)} files; a folder that is one set holds only .npy files, only tables (.csv, "
+        f".tsv, .parquet), or images: give a pattern such as '{folder / f'*{ending}'}'"
+    )
+
+
+def _listed(paths: Sequence[Path]) -> str:
+    return ", ".join(f"{count:,} {printable(ending, 40)}" for ending, count in _endings(paths))
+
+
 def shards_of(path: Path) -> list[Path]:
     """Return the shards that a pattern, a range or a folder stands for; the file itself if it is one."""
     if is_pattern(str(path)) and not os.path.exists(path):
         return matching(str(path))
     return in_folder(path) if path.is_dir() else [path]
+
+
+def changed_since(data: str, time: float) -> list[Path]:
+    """Return the shards on this machine that were written, or put in place, after a time; none if all of them were.
+
+    A copy of a whole set is younger than what it is a copy of, so that says nothing about single shards.
+    """
+    try:
+        paths = shards_of(Path(os.path.expanduser(data)))
+        facts = [path.stat() for path in paths]
+    except (NarrowsError, OSError, ValueError):  # an address, a named set, or gone
+        return []
+    found = [path for path, one in zip(paths, facts, strict=True) if max(one.st_mtime, one.st_ctime) > time]
+    return found if len(found) < len(paths) else []
 
 
 def set_name(path: Path) -> str:

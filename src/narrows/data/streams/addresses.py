@@ -18,7 +18,17 @@ from narrows._util.errors import NarrowsError
 from narrows._util.progress import Progress, silent
 from narrows.data.readers.shards import expanded, is_pattern, natural, shard_kind, shards_of
 from narrows.data.readers.shared import listed
-from narrows.data.streams.transfer import File, FileSystem, Http, Source, Temporary, shown, stat, tag_of
+from narrows.data.streams.transfer import (
+    File,
+    FileSystem,
+    Http,
+    Source,
+    Temporary,
+    first_answer,
+    shown,
+    stat,
+    tag_of,
+)
 
 THREADS = 16
 """Files that are asked for at a time."""
@@ -79,8 +89,14 @@ def find_files(text: str, progress: Progress = silent) -> list[File]:
             raise NarrowsError(
                 f"{text}: web servers have no lists of files; give a range, such as part-{{000..079}}.npy"
             )
-        return _asked(Http(), [(name, name) for name in names], progress)
+        server = Http()
+        first_answer(lambda: server.stat(names[0]), text)  # what fails is tried again below
+        return _asked(server, [(name, name) for name in names], progress)
     source = FileSystem(names[0])
+    folder = _fixed(source.fs._strip_protocol(names[0]))
+    failed = first_answer(lambda: source.fs.info(folder), text)
+    if failed is not None and isinstance(source.failed(text, failed), Temporary):
+        raise _unlisted(text, source.failed(text, failed))
     if len(names) > 1 and not any(map(is_pattern, names)):
         return _asked(source, [(source.fs._strip_protocol(name), name) for name in names], progress)
     files = [file for name in names for file in _listed(source, name)]
@@ -114,11 +130,11 @@ def _listed(source: FileSystem, address: str) -> list[File]:
         else:
             found = {path: fs.info(path)}
         if not found:
-            fs.ls(re.split(r"/[^/]*[*?\[]", path)[0])  # raises what glob keeps to itself: no bucket, no credentials
+            fs.ls(_fixed(path))  # raises what glob keeps to itself: no bucket, no credentials
     except Exception as error:
         failure = source.failed(address, error)
         if isinstance(failure, Temporary):
-            raise NarrowsError(f"{shown(address)} cannot be listed ({failure}); check the network") from None
+            raise _unlisted(address, failure) from None
         raise failure from None
     facts = {name: one for name, one in found.items() if one.get("type") != "directory"}
     if not facts:
@@ -126,6 +142,15 @@ def _listed(source: FileSystem, address: str) -> list[File]:
     if shard_kind(list(facts)) is None:
         raise NarrowsError(f"{shown(address)} matches files of several kinds; choose a pattern for one kind")
     return [File(source, name, f"{protocol}://{name}", int(one["size"]), tag_of(one)) for name, one in facts.items()]
+
+
+def _fixed(path: str) -> str:
+    """Return the part of a path before its first pattern."""
+    return re.split(r"/[^/]*[*?\[]", path)[0]
+
+
+def _unlisted(address: str, failure: Exception) -> NarrowsError:
+    return NarrowsError(f"{shown(address)} cannot be listed ({failure}); check the network")
 
 
 def _is_shard(path: str) -> bool:

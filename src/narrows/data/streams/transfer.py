@@ -12,7 +12,7 @@ length, its place in the file, its ETag). All other protocols go through fsspec.
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,6 +26,8 @@ TRIES_TO_LIST = 3
 """Tries before a set is known: whoever made a slip in an address should hear of it soon."""
 PAUSE = 0.5
 """Seconds before the second try; doubled for each further one."""
+FIRST_ANSWER = 6.0
+"""Seconds in which a server must answer for the first time, whatever the libraries below would wait and try again."""
 PIECE = 1 << 20
 TIMEOUT = (10, 60)
 """Seconds to connect, and between two pieces of data."""
@@ -78,6 +80,32 @@ def stat(source: Source, path: str, address: str, tries: int = TRIES_TO_LIST) ->
                 raise _given_up(address, error, tries) from None
             time.sleep(PAUSE * 2**attempt)
     raise AssertionError
+
+
+def first_answer(ask: Callable[[], object], address: str) -> Exception | None:
+    """Ask a server for something small, and return the error if that fails.
+
+    Raises:
+        NarrowsError: It has not returned in time.
+    """
+    failed: list[Exception] = []
+
+    def call() -> None:
+        try:
+            ask()
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(FIRST_ANSWER)
+    if thread.is_alive():
+        where = ", AWS_ENDPOINT_URL" if address.startswith("s3://") else ""
+        raise NarrowsError(
+            f"{shown(address)}: its server could not be reached within {FIRST_ANSWER:g} s; check the address{where} "
+            "and the network"
+        )
+    return failed[0] if failed else None
 
 
 def pieces(
@@ -274,7 +302,8 @@ class FileSystem:
         if "Credentials" in kinds or "RefreshError" in kinds:
             return NarrowsError(
                 f"{shown(address)}: no credentials were found; set them as its own tools expect them, for S3 with "
-                "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or `aws configure`"
+                "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or `aws configure`, or FSSPEC_S3_ANON=true if the bucket "
+                "is public"
             )
         if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
             return NarrowsError(f"{shown(address)} does not exist; check the bucket and the path")
