@@ -19,7 +19,7 @@ import numpy as np
 
 from narrows._util.errors import NarrowsError, OptionError, did_you_mean, setting
 from narrows._util.progress import Progress, silent, steps
-from narrows._util.text import printable
+from narrows._util.text import brief, printable
 from narrows.data.arrays import MASK
 from narrows.data.cache import converted_array, file_digest
 from narrows.data.counting import PLAIN, Counting
@@ -172,6 +172,8 @@ def load_table(
     if known:
         columns = [column.name for column in known]
     chosen = [usable(table, columns, roles) for table in tables]
+    for table, places in zip(tables, chosen, strict=True):
+        check_known(table, places, known)
     spec = tuple(known) or describe(tables, chosen, categories)
     order = stored_order(spec)
     chosen, stored = [[places[i] for i in order] for places in chosen], [spec[i] for i in order]
@@ -293,6 +295,17 @@ def numeric(table: Table, columns: Sequence[str] | None) -> list[int]:
         if not is_number(table.types[place]):
             raise text_error(table, place, *table.example(place))
     return places
+
+
+def check_known(table: Table, places: Sequence[int], known: Sequence[Column]) -> None:
+    """Raise if a column in which the model knows numbers holds something else."""
+    for place, column in zip(places, known, strict=bool(known)):
+        if column.kind != "category" and not is_number(table.types[place]):
+            row, value = table.example(place)
+            raise NarrowsError(
+                f"{table.path}: column {column.name!r} must hold numbers, as in the table that the model was trained "
+                f"on; it holds {table.types[place]} ({brief(value)} in row {row})"
+            )
 
 
 def usable(table: Table, columns: Sequence[str] | None, roles: Roles) -> list[int]:
