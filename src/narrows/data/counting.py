@@ -20,6 +20,7 @@ Their mean is mu, and their spread is that of the ratio estimator, by the delta 
 mu. Where all weights are equal and every row stands alone, they are the errors themselves.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,7 +122,7 @@ def _checked_weights(weights: Any, rows: int, name: str, first: int) -> np.ndarr
     try:
         found = np.asarray(weights, np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise NarrowsError(f"{name} must be numbers, one per row; they are {brief(weights)}") from None
+        raise NarrowsError(f"{name} must be numbers, one per row; {_first_word(weights, first)}") from None
     if found.shape != (rows,):
         raise NarrowsError(f"{name} must have one number per row, ({rows},); it has the shape {found.shape}")
     wrong = ~(np.isfinite(found) & (found >= 0))
@@ -131,6 +132,16 @@ def _checked_weights(weights: Any, rows: int, name: str, first: int) -> np.ndarr
     if np.count_nonzero(found) < FEWEST_GROUPS:
         raise NarrowsError(f"{name} must be above zero for {FEWEST_GROUPS} rows or more; {np.count_nonzero(found)} are")
     return found
+
+
+def _first_word(weights: Any, first: int) -> str:
+    """Return which of the weights is no number."""
+    for row, one in enumerate(weights if isinstance(weights, Sequence | np.ndarray) else ()):
+        try:
+            float(one)
+        except (TypeError, ValueError, OverflowError):
+            return f"it is {brief(one)} in row {first + row}"
+    return f"they are {brief(weights)}"
 
 
 def _numbered(groups: Any, rows: int, name: str, first: int) -> np.ndarray:

@@ -37,19 +37,25 @@ def filled(column: "pa.Array", gaps: np.ndarray, values: "pa.Array") -> "pa.Arra
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    coded = pa.types.is_dictionary(column.type)
+    plain = column.dictionary_decode() if coded else column
     new = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-    return like(pc.replace_with_mask(plain, pa.array(gaps), new.cast(plain.type, safe=False)), column.type)
+    full = pc.replace_with_mask(plain, pa.array(gaps), new.cast(plain.type, safe=False))
+    return like(full, column.type, column.dictionary if coded else None)
 
 
-def like(plain: "pa.Array", kind: "pa.DataType") -> "pa.Array":
-    """Return an array as a dictionary where `kind` is one."""
+def like(plain: "pa.Array", kind: "pa.DataType", levels: "pa.Array | None" = None) -> "pa.Array":
+    """Return an array as a dictionary where `kind` is one, with these levels, in their order, if they are enough."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if not pa.types.is_dictionary(kind):
         return plain
-    coded = plain.dictionary_encode()
-    return pa.DictionaryArray.from_arrays(coded.indices.cast(kind.index_type), coded.dictionary, ordered=kind.ordered)
+    codes = None if levels is None else pc.index_in(plain, value_set=levels)
+    if codes is None or codes.null_count > plain.null_count:
+        coded = plain.dictionary_encode()
+        codes, levels = coded.indices, coded.dictionary
+    return pa.DictionaryArray.from_arrays(codes.cast(kind.index_type), levels, ordered=kind.ordered)
 
 
 def _whole(values: np.ndarray, kind: type) -> np.ndarray:

@@ -18,7 +18,7 @@ from narrows._util.files import atomic_file
 from narrows._util.progress import Progress, silent
 from narrows.data.decoded import as_column, filled
 from narrows.data.mixed import Column, collapse, expand, stored_order, widths_of
-from narrows.data.readers.tables import Table, as_matrix, check_tables, open_table, places_of
+from narrows.data.readers.tables import Table, as_matrix, check_known, check_tables, open_table, places_of
 from narrows.inference.trained import Trained
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def fill_table(trained: Trained, source: Path, out: Path, progress: Progress = s
     spec = trained.table or tuple(Column(name) for name in trained.about["columns"])
     spec = tuple(spec[i] for i in stored_order(spec))
     places = places_of(table, [column.name for column in spec])
+    check_known(table, places, spec)
     counts = [0, 0]
     try:
         with atomic_file(out) as file:

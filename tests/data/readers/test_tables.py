@@ -181,8 +181,8 @@ def test_text_is_refused(save):
         + AS_CATEGORY
     )
     assert refusal(path, ["a", "when"]) == (
-        ": column 'when' holds dates or times ('2020-01-01' in row 1); write it as numbers, such as days since the first "
-        "one, or hour, weekday and month in columns of their own"
+        ": column 'when' holds dates or times ('2020-01-01' in row 1); write it as numbers, such as days since the "
+        "first one, or hour, weekday and month in columns of their own"
     )
     many = ",".join(f"n{i}" for i in range(10))
     assert refusal(save(f"who,{many}\nann,{','.join('1' * 10)}\n")).endswith(

@@ -260,7 +260,7 @@ def _counting(tables: Sequence[Table], roles: Roles, rows: int) -> Counting:
             texts = [part.to_numpy(zero_copy_only=False) for t in tables for part in t.texts(places_of(t, [name])[0])]
             found[role] = np.concatenate(texts)
     called = [f"{tables[0].path}: column {name!r}" for name in (roles.weight, roles.group)]
-    return Counting.of(rows, found.get("weight"), found.get("group"), (called[0], called[1]))
+    return Counting.of(rows, found.get("weight"), found.get("group"), (called[0], called[1]), first=1)
 
 
 def check_tables() -> None:
@@ -310,7 +310,7 @@ def check_known(table: Table, places: Sequence[int], known: Sequence[Column]) ->
 
 def usable(table: Table, columns: Sequence[str] | None, roles: Roles) -> list[int]:
     """Return the positions of the chosen columns, without those that have a role."""
-    special = places_of(table, roles.names) if roles.names else []
+    special = _places_of_roles(table, roles)
     places = [place for place in places_of(table, columns) if columns is not None or place not in special]
     for place in special:
         if place in places:
@@ -321,6 +321,22 @@ def usable(table: Table, columns: Sequence[str] | None, roles: Roles) -> list[in
     if not places:
         raise NarrowsError(f"{table.path} has no columns left to train on; check {setting('columns')}")
     return places
+
+
+def _places_of_roles(table: Table, roles: Roles) -> list[int]:
+    """Return the positions of the columns with groups and weights."""
+    if roles.group is not None and roles.group == roles.weight:
+        raise NarrowsError(
+            f"{setting('group_column')} and {setting('weight_column')} both name {roles.group!r}; name two columns, or "
+            f"leave one out"
+        )
+    for option, name in (("group_column", roles.group), ("weight_column", roles.weight)):
+        if name is not None and name not in table.names:
+            hint = did_you_mean(name, table.names)
+            raise NarrowsError(
+                f"{setting(option, name)}: {table.path} has no such column; its columns: {listed(table.names)}{hint}"
+            )
+    return places_of(table, roles.names) if roles.names else []
 
 
 def places_of(table: Table, columns: Sequence[str] | None) -> list[int]:
