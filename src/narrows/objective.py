@@ -111,6 +111,14 @@ def value_by_value(name: str) -> Error:
 
 SMALLEST_PROBABILITY = 1e-7
 """Probabilities count as at least this, so that the error of a level that the model excludes is finite."""
+SMALLEST_ENTROPY = 1e-3
+"""Nats; a category whose frequencies say more is constant: there is nothing to explain, and its errors are in nats."""
+
+
+def entropies(frequencies: Tensor, widths: Sequence[int]) -> Tensor:
+    """Return the entropy of each category in nats, float64: the mean error of guessing by the levels' frequencies."""
+    share = frequencies.double().clamp(min=SMALLEST_PROBABILITY)
+    return torch.stack([-(part * part.log()).sum() for part in torch.split(share, list(widths))])
 
 
 def mixed_values(widths: Sequence[int], frequencies: Tensor) -> Error:
@@ -118,15 +126,14 @@ def mixed_values(widths: Sequence[int], frequencies: Tensor) -> Error:
 
     A number has its squared difference. A category has its cross-entropy, as a share of what guessing by the levels'
     frequencies costs. So each column costs 1 if nothing but its mean, or its frequencies, is known: numbers because
-    they are standardised, categories by this division.
+    they are standardised, categories by this division. A column that is constant costs nothing.
 
     Arguments:
         widths: The number of levels of each category; their blocks are the last values of x.
         frequencies: How often each level occurs, in the order of the blocks, (values,).
     """
-    wide, share = torch.tensor(tuple(widths)), frequencies.double().clamp(min=SMALLEST_PROBABILITY)
-    entropy = torch.stack([-(part * part.log()).sum() for part in torch.split(share, list(widths))])
-    weight = (1 / torch.where(entropy > 1e-3, entropy, 1.0)).repeat_interleave(wide)
+    entropy = entropies(frequencies, widths)
+    weight = (1 / torch.where(entropy > SMALLEST_ENTROPY, entropy, 1.0)).repeat_interleave(torch.tensor(tuple(widths)))
     squares = value_by_value("squared")
 
     def errors(x: Tensor, reconstruction: Tensor) -> Tensor:

@@ -66,7 +66,9 @@ def test_other_dtypes_are_refused(dtype):
 
 def test_masked_values_are_refused():
     array = np.ma.masked_array(np.ones((6, 2)), mask=np.eye(6, 2))
-    with pytest.raises(NarrowsError, match="mine: some values are masked; fill them in"):
+    with pytest.raises(
+        NarrowsError, match="mine: some values are masked; missing='mask' trains on the others, or fill them in"
+    ):
         from_array(array, name="mine")
     assert len(from_array(np.ma.masked_array(np.ones((6, 2)))).examples) == 6
 

@@ -1,8 +1,9 @@
 """How rows count: weights equal repeated rows, and groups are the units of what is known about a mean."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from narrows import NarrowsError, from_array
 from narrows.data import split
@@ -105,6 +106,32 @@ def test_moments_with_missing_values_are_those_of_the_observed_ones(seed):
     assert found.low[0] == np.nanmin(x[:, 0])
 
 
+def test_rows_of_weight_0_are_not_there():
+    weights = np.r_[np.zeros(20), RNG.uniform(1, 2, 40)]
+    for groups in (None, GROUPS):
+        whole, part = Counting(weights, groups), Counting(weights[20:], None if groups is None else groups[20:])
+        np.testing.assert_array_equal(whole.independent(ERRORS), part.independent(ERRORS[20:]))
+        assert whole.units(60) == part.units(40) == len(part.independent(ERRORS[20:]))
+    x = np.r_[np.full((5, 2), 1e9), RNG.normal(size=(40, 2))]
+    moments, same = Moments(), Moments()
+    moments.add(x, np.r_[np.zeros(5), np.ones(40)])
+    same.add(x[5:], np.ones(40))
+    for name in ("count", "mean", "variance", "low", "high"):
+        np.testing.assert_array_equal(getattr(moments, name), getattr(same, name))
+
+
+@given(st.lists(st.integers(0, 40), min_size=20, max_size=200), st.integers(0, 99))
+@settings(max_examples=100, deadline=None)
+def test_whatever_the_groups_are_none_is_divided(groups, seed):
+    assume(len(set(groups)) >= 5)
+    data = from_array(np.zeros((len(groups), 2), np.float32), "any", groups=groups)
+    parts = split(data, seed)
+    sides = [set(np.array(groups)[part].tolist()) for part in (parts.train, parts.validation, parts.test)]
+    assert all(sides)
+    assert sum(map(len, sides)) == len(set.union(*sides)) == len(set(groups))
+    assert len(parts.train) + len(parts.validation) + len(parts.test) == len(groups)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_group_is_never_divided(seed):
     groups = np.random.default_rng(seed).integers(0, 200, 3_000)
@@ -133,7 +160,14 @@ BAD = {
     ),
     "a weight that is NaN": ({"weights": [1.0] * 19 + [np.nan]}, "weights must be finite numbers from 0 on; it is nan"),
     "no weight": ({"weights": [0] * 20}, "weights must be above zero for 5 rows or more; 0 are"),
-    "words as weights": ({"weights": ["much"] * 20}, "weights must be numbers, one per row"),
+    "words as weights": (
+        {"weights": [1] * 3 + ["much"] * 17},
+        "weights must be numbers, one per row; it is 'much' in row 3",
+    ),
+    "a group that pandas calls NA": (
+        {"groups": pd.array(["a"] * 19 + [pd.NA], dtype="string")},
+        "must name a group for every row; row 19 has none",
+    ),
     "one group": ({"groups": [1] * 20}, "groups must name 5 groups or more"),
     "groups of the wrong length": ({"groups": range(3)}, "groups must have one entry per row, (20,); it has the shape"),
     "a row without a group": ({"groups": ["a", None] * 10}, "groups must name a group for every row; row 1 has none"),

@@ -201,24 +201,41 @@ def test_paths_become_absolute_and_names_stay(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_only_the_options_of_a_kind_are_left(kind):
-    every = ReadOptions("drawn", 64, True, ("a",), "any", True, "shard", "2GB")
+    of_tables = ["categories", "group_column", "weight_column"]
+    every = ReadOptions(
+        "drawn",
+        64,
+        True,
+        ("a",),
+        "mask",
+        "auto",
+        "subject",
+        "weight",
+        "any",
+        stream=True,
+        split_by="shard",
+        cache_size="2GB",
+    )
     streamed = ["stream", "split_by", "cache_size"]
-    assert every.given() == ["source", "image_size", "skip_broken", "columns", *streamed]
+    assert every.given() == ["source", "image_size", "skip_broken", "columns", "missing", *of_tables, *streamed]
     left = every.only_for(kind)
     assert left.values == "any"
     assert left.given() == {
         "set": ["source"],
         "hub": ["image_size", *streamed],
         "folder": ["image_size", "skip_broken"],
-        "npy": streamed,
-        "table": ["columns", *streamed],
+        "npy": ["missing", *streamed],
+        "npz": ["missing"],
+        "hdf5": ["missing"],
+        "table": ["columns", "missing", *of_tables, *streamed],
         "remote": ["image_size", "columns", *streamed],
     }.get(kind, [])
 
 
 def test_a_run_reads_its_data_with_the_options_of_load():
     settings = {"source": "drawn", "image_size": "48x64", "skip_broken": True, "columns": "a,b", "values": "any"}
-    settings |= {"stream": True, "split_by": "shard", "cache_size": "2GB"}
+    settings |= {"stream": True, "split_by": "shard", "cache_size": "2GB", "missing": "mask", "categories": "auto"}
+    settings |= {"group_column": "subject", "weight_column": "weight"}
     assert TrainConfig(**settings).reading() == ReadOptions(**settings)
     assert {field.name for field in fields(ReadOptions)} == set(settings)
 

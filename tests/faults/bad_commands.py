@@ -250,6 +250,40 @@ COMBINED: list[Case] = [
 ]  # fmt: skip
 
 
+PEOPLE = ["train", "@people.csv", "--tau", "1"]
+ROLES: list[Case] = [
+    *[([*TRAIN, "--tau", "1", option, word], f"^{option} is for tables") for option, word in (
+        ("--categories", "auto"), ("--group-column", "a"), ("--weight-column", "a"),
+    )],
+    (["train", "@squares.npy", "--tau", "1", "--group-column", "a"], "^--group-column is for tables"),
+    (["train", "@pictures_sizes", "--tau", "1", "--missing", "mask"], "^--missing is for arrays and tables"),
+    (["train", "@nan.npy", "--tau", "1"], "1 of 1200 values are NaN or infinite, .* or train on .* with --missing mas"),
+    (["train", "@infinite.npy", "--tau", "1", "--missing", "mask"], "1 of 1200 values are infinite, first in example"),
+    (["impute", "@run", "@good.npy", "-o", "x.npy"], "run was trained on data without missing values, so it cannot"),
+    *[([*PEOPLE, *words], line) for words, line in (
+        (["--columns", "height,colour"], "people.csv: column 'colour' holds text, .* with --categories auto$"),
+        (["--columns", "height,born"], r"column 'born' holds dates or times \('2000-01-01' in row 1\); write it as nu"),
+        (["--columns", "height,name", "--categories", "auto"], "column 'name' has 200 different texts in 200 rows, so"),
+        (["--columns", "height,nil"], "column 'nil' lacks 200 of 200 values .* with --missing mask$"),
+        (["--columns", "height,nil", "--missing", "mask"], "column 'nil' has no value in any of 200 rows; leave it ou"),
+        (["--columns", "height", "--group-column", "subjct"], "^--group-column subjct: .*; did you mean 'subject'"),
+        (["--columns", "height", "--weight-column", "wait"], "^--weight-column wait: .*people.csv has no such column"),
+        (["--columns", "height", "--group-column", "weight", "--weight-column", "weight"],
+         "^--group-column and --weight-column both name 'weight'; name two columns, or leave one out"),
+        (["--columns", "height,weight", "--weight-column", "weight"], "column 'weight' says how rows count and cannot"),
+        (["--columns", "height,subject", "--group-column", "subject"], "column 'subject' says how rows count and cann"),
+        (["--columns", "height", "--group-column", "trio"], "column 'trio' must name 5 groups or more, .*; it names 3"),
+        (["--columns", "height", "--group-column", "hole"], "'hole' must name a group for every row; row 8 has none"),
+        (["--columns", "height", "--weight-column", "minus"], "'minus' must be finite numbers .* it is -1 in row 8"),
+        (["--columns", "height", "--weight-column", "none"], "column 'none' must be above zero for 5 rows or more; 0"),
+        (["--columns", "height", "--weight-column", "hole"], "'hole' must be finite numbers .* it is nan in row 8"),
+        (["--columns", "height", "--weight-column", "colour"], "'colour' must be numbers, .*; it is 'red' in row 1"),
+        (["--columns", "height,colour", "--categories", "auto", "--error", "absolute"], "has categories, whose cross-"),
+        (["--columns", "height,colour", "--categories", "auto", "--scaling", "none"], "has categories, and numbers co"),
+    )],
+]  # fmt: skip
+
+
 def outputs() -> list[Case]:
     """Files and folders that cannot be written."""
     array_commands = (["encode", "@run"], ["sample", "@run"], ["decode", "@run", "@codes.npy"], ["reconstruct", "@run"])
@@ -427,6 +461,7 @@ GROUPS: dict[str, list[Case]] = {
     "combined": COMBINED,
     "outputs": outputs(),
     "other commands": OTHERS,
+    "tables": ROLES,
     "data": [(["train", path, "--tau", "1"], named(path, line)) for path, line in DATA.items() if path != "@few.npy"],
     "few examples": [(["train", "@few.npy", "--tau", "1"], DATA["@few.npy"])],
     "data of a front": [([FRONT[0], path, *FRONT[2:]], line) for path, line in list(DATA.items())[::4]],

@@ -119,6 +119,16 @@ def _tables(folder: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(["height", "weight", "name"])
         writer.writerows([[f"{row[0]:.4f}", f"{row[1]:.4f}", "x"] for row in GOOD])
+    with (folder / "people.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(
+            ["height", "subject", "trio", "hole", "weight", "minus", "none", "colour", "born", "name", "nil"]
+        )
+        for i, row in enumerate(GOOD):
+            hole, minus, colour = "" if i == 7 else i // 4, -1 if i == 7 else 1, ("red", "blue")[i % 2]
+            writer.writerow(
+                [f"{row[0]:.4f}", f"s{i // 4}", i % 3, hole, 1, minus, 0, colour, "2000-01-01", f"p{i}", ""]
+            )
     tables = {
         "empty": "",
         "blank": "\n\n\n",

@@ -60,9 +60,12 @@ def reconstruct(run: Run, data: Source = None, /, *, out: Out, trust_data: Trust
         read = trained.open_data(model, data, progress)
         shape = stream.write(out, stream.reconstruct(model, read, errors, progress))
     unit = ", in each column's standard deviation or range" if "units" in model.about else ""
+    kind = f"{model.error_name} error"
+    if model.blocks:
+        kind, unit = "error", "; a column has 1 if only its mean or its frequencies are known"
     promise = "" if model.tau is None else f" (tau {model.tau:g})"
     say(f"{shape[0]:,} reconstructions: {out}")
-    say(f"mean {model.error_name} error per input, decoding the mean{unit}: {errors.mean:.4g}{promise}")
+    say(f"mean {kind} per input, decoding the mean{unit}: {errors.mean:.4g}{promise}")
 
 
 @app.command

@@ -20,6 +20,7 @@ Their mean is mu, and their spread is that of the ratio estimator, by the delta 
 mu. Where all weights are equal and every row stands alone, they are the errors themselves.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,12 +46,26 @@ class Counting:
     """The number of each row's group, int64, (rows,); None where every row stands alone."""
 
     @classmethod
-    def of(cls, rows: int, weights: Any = None, groups: Any = None, names: tuple[str, str] = ("", "")) -> "Counting":
-        """Check what a user gave for `rows` rows; `names` are what the two are called in errors."""
-        called = [name or default for name, default in zip(names, ("weights", "groups"), strict=True)]
+    def of(
+        cls,
+        rows: int,
+        weights: Any = None,
+        groups: Any = None,
+        names: tuple[str, str] = ("weights", "groups"),
+        first: int = 0,
+    ) -> "Counting":
+        """Check what a user gave for `rows` rows.
+
+        Arguments:
+            rows: Number of rows.
+            weights: Numbers from 0 on, (rows,).
+            groups: Numbers or texts, (rows,).
+            names: What the two are called in errors.
+            first: The number of the first row in errors: 0 for arrays, 1 for the rows of files.
+        """
         return cls(
-            None if weights is None else _checked_weights(weights, rows, called[0]),
-            None if groups is None else _numbered(groups, rows, called[1]),
+            None if weights is None else _checked_weights(weights, rows, names[0], first),
+            None if groups is None else _numbered(groups, rows, names[1], first),
         )
 
     @property
@@ -63,22 +78,29 @@ class Counting:
         return Counting(*(None if part is None else part[index] for part in (self.weights, self.groups)))
 
     def units(self, rows: int) -> int:
-        """Return how many independent things these rows are: groups, or else rows."""
-        return rows if self.groups is None else len(np.unique(self.groups))
+        """Return how many independent things these rows are: groups, or else rows; those of weight 0 do not count."""
+        if self.groups is None:
+            return rows if self.weights is None else int(np.count_nonzero(self.weights))
+        return len(np.unique(self.groups if self.weights is None else self.groups[self.weights > 0]))
 
     def independent(self, errors: np.ndarray) -> np.ndarray:
-        """Return the errors as if each group had one and all counted the same, see above: (groups,) or (rows,)."""
+        """Return the errors as if each group had one and all counted the same, see above: one for each of the `units`.
+
+        The weights must not all be 0.
+        """
         if self.plain:
             return errors
-        weights = np.ones(len(errors)) if self.weights is None else self.weights
-        total = weights.sum()
-        if total == 0:
-            return errors
-        mean = float((weights * errors).sum() / total)
+        weights, groups = self.weights, self.groups
+        if weights is None:
+            weights = np.ones(len(errors))
+        elif not weights.all():
+            counts = weights > 0
+            weights, errors, groups = weights[counts], errors[counts], None if groups is None else groups[counts]
+        mean = float((weights * errors).sum() / weights.sum())
         parts = weights * (errors - mean)
-        if self.groups is None:
+        if groups is None:
             return mean + parts / weights.mean()
-        group = np.unique(self.groups, return_inverse=True)[1]
+        group = np.unique(groups, return_inverse=True)[1]
         return mean + np.bincount(group, parts) / np.bincount(group, weights).mean()
 
     def effective(self, errors: np.ndarray) -> float:
@@ -86,7 +108,7 @@ class Counting:
         alike = self.independent(errors)
         spread = float(alike.var())
         if self.plain or spread == 0:
-            return float(self.units(len(errors)))
+            return float(len(alike))
         weights = np.ones(len(errors)) if self.weights is None else self.weights
         of_one = float((weights * np.square(errors - alike.mean())).sum() / weights.sum())
         return min(max(len(alike) * of_one / spread, 1.0), float(len(errors)))
@@ -96,23 +118,33 @@ PLAIN = Counting()
 """All rows count the same and stand alone."""
 
 
-def _checked_weights(weights: Any, rows: int, name: str) -> np.ndarray:
+def _checked_weights(weights: Any, rows: int, name: str, first: int) -> np.ndarray:
     try:
         found = np.asarray(weights, np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise NarrowsError(f"{name} must be numbers, one per row; they are {brief(weights)}") from None
+        raise NarrowsError(f"{name} must be numbers, one per row; {_first_word(weights, first)}") from None
     if found.shape != (rows,):
         raise NarrowsError(f"{name} must have one number per row, ({rows},); it has the shape {found.shape}")
     wrong = ~(np.isfinite(found) & (found >= 0))
     if wrong.any():
         at = int(wrong.argmax())
-        raise NarrowsError(f"{name} must be finite numbers from 0 on; it is {found[at]:g} in row {at}")
+        raise NarrowsError(f"{name} must be finite numbers from 0 on; it is {found[at]:g} in row {first + at}")
     if np.count_nonzero(found) < FEWEST_GROUPS:
         raise NarrowsError(f"{name} must be above zero for {FEWEST_GROUPS} rows or more; {np.count_nonzero(found)} are")
     return found
 
 
-def _numbered(groups: Any, rows: int, name: str) -> np.ndarray:
+def _first_word(weights: Any, first: int) -> str:
+    """Return which of the weights is no number."""
+    for row, one in enumerate(weights if isinstance(weights, Sequence | np.ndarray) else ()):
+        try:
+            float(one)
+        except (TypeError, ValueError, OverflowError):
+            return f"it is {brief(one)} in row {first + row}"
+    return f"they are {brief(weights)}"
+
+
+def _numbered(groups: Any, rows: int, name: str, first: int) -> np.ndarray:
     """Return groups of any kind, numbers or texts, as numbers."""
     try:
         given = np.asarray(groups)
@@ -120,9 +152,9 @@ def _numbered(groups: Any, rows: int, name: str) -> np.ndarray:
         given = np.empty(0)
     if given.shape != (rows,):
         raise NarrowsError(f"{name} must have one entry per row, ({rows},); it has the shape {given.shape}")
-    absent = np.array([one is None or one != one for one in given.tolist()])
+    absent = np.array([one is None or str(one) in ("nan", "NaT", "<NA>") for one in given.tolist()])
     if absent.any():
-        raise NarrowsError(f"{name} must name a group for every row; row {int(absent.argmax())} has none")
+        raise NarrowsError(f"{name} must name a group for every row; row {first + int(absent.argmax())} has none")
     found, numbers = np.unique(given.astype(str) if given.dtype.kind == "O" else given, return_inverse=True)
     if len(found) < FEWEST_GROUPS:
         raise NarrowsError(

@@ -7,7 +7,7 @@ levels takes no more memory than a number does.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -81,13 +81,18 @@ def expand(rows: torch.Tensor, widths: Sequence[int]) -> torch.Tensor:
     return torch.cat([numbers, blocks], 1)
 
 
+def starts_of(values: int, widths: Sequence[int]) -> list[int]:
+    """Return where each number and each block begins in a vector of so many values."""
+    numbers = values - sum(widths)
+    return [*range(numbers), *(numbers + end - width for end, width in zip(accumulate(widths), widths, strict=True))]
+
+
 def by_column(values: np.ndarray, columns: Sequence[Column]) -> np.ndarray:
     """Return what belongs to values, `(values, ...)`, as sums over columns in the order of the table."""
     widths = widths_of(columns)
     if not widths:
         return values
-    starts = np.cumsum([0, *[1] * (len(columns) - len(widths)), *widths])[:-1]
-    stored = np.add.reduceat(values, starts, axis=0)
+    stored = np.add.reduceat(values, starts_of(len(values), widths), axis=0)
     return stored[np.argsort(stored_order(columns), kind="stable")]
 
 
@@ -96,6 +101,5 @@ def collapse(values: np.ndarray, widths: Sequence[int]) -> np.ndarray:
     if not widths:
         return values
     numbers = values.shape[1] - sum(widths)
-    ends = np.cumsum([numbers, *widths])
-    codes = [values[:, start:end].argmax(1)[:, None] for start, end in pairwise(ends)]
+    codes = [block.argmax(1)[:, None] for block in np.split(values[:, numbers:], np.cumsum(widths)[:-1], axis=1)]
     return np.concatenate([values[:, :numbers], *codes], axis=1)

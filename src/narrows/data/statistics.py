@@ -39,11 +39,13 @@ class Moments:
         return moments
 
     def add(self, rows: np.ndarray | Tensor, weight: np.ndarray | None = None) -> None:
-        """Add more rows, `(rows, *shape)`; a row with a weight of 2 counts as two.
+        """Add more rows, `(rows, *shape)`; a row with a weight of 2 counts as two, and one of weight 0 as none.
 
         Weights, (rows,), are given for all rows or for none, and not together with a covariance.
         """
         x = np.asarray(rows, np.float64)
+        if weight is not None and not weight.all():
+            x, weight = x[weight > 0], weight[weight > 0]
         if not len(x):
             return
         if not self.count:

@@ -24,7 +24,7 @@ from narrows._util.progress import steps
 from narrows.data.arrays import check_floats
 from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples, Rows, release
-from narrows.data.mixed import MixedExamples
+from narrows.data.mixed import MixedExamples, stored_order
 from narrows.data.statistics import Moments
 
 ColumnScaling = Literal["none", "standard", "minmax"]
@@ -64,13 +64,28 @@ class AffineUnits:
 def column_units(
     array: Rows, index: np.ndarray, scaling: ColumnScaling, missing: bool = False, weights: np.ndarray | None = None
 ) -> AffineUnits:
-    """Measure the columns of `array`, (N, D), on the rows of `index`; a constant column gets a unit of 1."""
+    """Measure the columns of `array`, (N, D), on the rows of `index`.
+
+    A constant column gets a unit of 1, and one without any value a shift of NaN.
+    """
     columns = Moments(missing=missing)
     for part in steps(len(index), _ROWS):
         columns.add(array[index[part]], None if weights is None else weights[index[part]])
         release(array)
     shift, unit = (columns.low, columns.high - columns.low) if scaling == "minmax" else (columns.mean, columns.std)
+    shift = np.where(np.isnan(columns.low), np.nan, shift)
     return AffineUnits(shift, np.where((unit > 0) & (columns.high > columns.low), unit, 1.0))
+
+
+def _measured_units(data: Data, array: Rows, index: np.ndarray, scaling: ColumnScaling) -> AffineUnits:
+    """Measure the columns of `data`, stored in `array`; raise if one has no value to measure."""
+    units = column_units(array, index, scaling, data.missing > 0, data.counting.weights)
+    unknown = np.isnan(units.shift)
+    if unknown.any():
+        place = int(unknown.argmax())
+        name = repr(data.table[stored_order(data.table)[place]].name) if data.table else str(place)
+        raise NarrowsError(f"{data.name}: column {name} has no value in the training split; leave it out")
+    return units
 
 
 def scale_columns(data: Data, index: np.ndarray, scaling: ColumnScaling) -> tuple[Data, AffineUnits | None]:
@@ -98,7 +113,7 @@ def scale_columns(data: Data, index: np.ndarray, scaling: ColumnScaling) -> tupl
         return _scale_numbers(data, examples, index, scaling)
     if data.is_image or not isinstance(examples, ArrayExamples):
         raise NarrowsError(f"{setting('scaling', scaling)} is for vectors, and {data.name} holds images; leave it out")
-    stored = column_units(examples.array, index, scaling, data.missing > 0, data.counting.weights)
+    stored = _measured_units(data, examples.array, index, scaling)
     served = dataclasses.replace(examples, shift=stored.shift, scale=1 / stored.unit)
     users = AffineUnits(stored.shift * examples.scale, stored.unit * examples.scale)  # bytes count as 0 to 1
     return dataclasses.replace(data, examples=served, values="any"), users
@@ -109,7 +124,7 @@ def _scale_numbers(
 ) -> tuple[Data, AffineUnits]:
     """Scale the numbers of a table with categories; its blocks are values of 0 and 1 and stay as they are."""
     stored, wide = examples.stored, len(examples.widths)
-    units = column_units(stored.array, index, scaling, data.missing > 0, data.counting.weights)
+    units = _measured_units(data, stored.array, index, scaling)
     numbers = len(units.shift) - wide
     shift = np.where(np.arange(len(units.shift)) < numbers, units.shift, 0.0)
     unit = np.where(np.arange(len(units.shift)) < numbers, units.unit, 1.0)
@@ -119,13 +134,16 @@ def _scale_numbers(
     return dataclasses.replace(data, examples=served, values="any"), users
 
 
-def common_units(x: np.ndarray, tau: float | None, limits: tuple[float, float]) -> tuple[AffineUnits, np.ndarray]:
+def common_units(
+    x: np.ndarray, tau: float | None, limits: tuple[float, float], weights: np.ndarray | None = None
+) -> tuple[AffineUnits, np.ndarray]:
     """Measure the common unit of an array.
 
     Arguments:
         x: Examples of an estimator, (N, D) or (N, H, W[, C]), float32 or float64.
         tau: The bound on the error in x's unit, or None for a share of the variance.
         limits: The smallest and the largest tau that training takes, in its own units.
+        weights: How much each example counts, (N,); by default all count the same.
 
     Returns:
         The units, and the mean of each value, `x.shape[1:]` float64.
@@ -140,8 +158,9 @@ def common_units(x: np.ndarray, tau: float | None, limits: tuple[float, float]) 
             f"X has values up to {largest:.3g}, and double precision cannot sum squares above {LARGEST_VALUE:g}; "
             f"divide X by a large number first"
         )
-    parts = steps(len(x), max(1, _VALUES * len(x) // x.size))
-    values = Moments.of((x[part] for part in parts), missing=missing)
+    values = Moments(missing=missing)
+    for part in steps(len(x), max(1, _VALUES * len(x) // x.size)):
+        values.add(x[part], None if weights is None else weights[part])
     mean, std = values.mean, values.std
     spread = float(np.sqrt(np.square(std).mean()))
     varies = bool((std > np.finfo(x.dtype).eps * np.maximum(-values.low, values.high)).any())

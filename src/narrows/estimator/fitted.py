@@ -13,13 +13,15 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
+from narrows._util.errors import OptionError
 from narrows._util.memory import within_memory
 from narrows._util.progress import steps
 from narrows.data import thinned
 from narrows.data.arrays import CHANNELS
 from narrows.data.counting import Counting
-from narrows.data.mixed import Column, widths_of
-from narrows.data.readers.frames import FrameKind, is_frame, read_frame, to_frame
+from narrows.data.mixed import Column, collapse, starts_of, widths_of
+from narrows.data.readers.frames import FrameKind, columns_of, fill_frame, is_frame, read_frame, to_frame
+from narrows.data.readers.shared import listed
 from narrows.estimator.settings import as_value_error
 from narrows.inference.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fit_sampler
 from narrows.model.vae import VAE, standard_normal
@@ -68,14 +70,23 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             out[part] = self._outside(model.decode(batch))
         return to_frame(out, self.table_, self.kind_) if self.table_ else out
 
-    def impute(self, X: ArrayLike) -> np.ndarray:
-        """Return `X` with reconstructions in place of NaN; values that were observed stay as they are."""
+    def impute(self, X: ArrayLike) -> Any:
+        """Return `X` with reconstructions in place of missing values; values that were observed stay as they are.
+
+        A data frame comes back as one, with the same columns and types, in which whole numbers are filled with whole
+        numbers.
+        """
         x = self._examples(X)
+        gaps = np.isnan(x)
         out = np.array(x)
         for part, batch, model in self._parts(x):
-            gaps = np.isnan(out[part])
-            out[part][gaps] = self._outside(model.reconstruct(batch)).numpy()[gaps]
-        return to_frame(out, self.table_, self.kind_) if self.table_ else out
+            out[part][gaps[part]] = self._outside(model.reconstruct(batch)).numpy()[gaps[part]]
+        if not is_frame(X):
+            return out
+        with as_value_error():
+            spec = self.table_ or columns_of(X)
+            widths = widths_of(spec)
+            return fill_frame(X, collapse(out, widths), gaps[:, starts_of(out.shape[1], widths)], spec)
 
     def score(self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of the variance of `X`, about the mean of the training data, that reconstructions keep.
@@ -164,12 +175,15 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Return a table with the columns of the fitted one as vectors, with a block for each category."""
         if not is_frame(X):
             raise ValueError(
-                f"X must be a data frame with the columns that the estimator was fitted to, "
-                f"{', '.join(column.name for column in self.table_[:5])}, ...; it is {type(X).__name__}"
+                f"X must be a data frame with the columns that the estimator was fitted to "
+                f"({listed([column.name for column in self.table_])}); it is {type(X).__name__}"
             )
         masked = self.model_.network is not None and self.model_.network.masked
         with as_value_error():
-            data = read_frame(X, "X", None, "mask" if masked else "refuse", known=self.table_)
+            try:
+                data = read_frame(X, "X", None, "mask" if masked else "refuse", known=self.table_)
+            except OptionError as error:
+                raise error.otherwise from None
         rows: np.ndarray = data.exact.batch(np.arange(len(data.examples))).double().numpy()
         return rows
 

@@ -25,12 +25,12 @@ from torch import Tensor
 
 from narrows._util.errors import NarrowsError, setting
 from narrows.data.dataset import Categories, Missing
-from narrows.data.readers.frames import FrameKind, has_categories, is_frame
+from narrows.data.readers.frames import FrameKind, is_frame, is_numeric
 from narrows.estimator.fitted import FittedVAE
 from narrows.estimator.settings import LOG_EVERY, PROMISES, as_value_error, missing_of
 from narrows.estimator.training import Found, Prepared, checked, prepare, prepare_table, train_in_memory
 from narrows.model.vae import VAE
-from narrows.networks import build
+from narrows.networks import NetworkConfig
 from narrows.recipes.registry import RecipeName
 from narrows.runs.certificate import CONFIDENCE, FEWEST, with_bound
 from narrows.runs.records import MetricRow, Result
@@ -181,7 +181,7 @@ class NarrowVAE(FittedVAE):
             The text names the parameter, the rule and the value that cannot be used.
         """
         prepared = self._prepared(X, sample_weight, groups)
-        before = self._previous_model(prepared.shape) if self.warm_start else None
+        before = self._previous_model(prepared) if self.warm_start else None
         if before is not None:
             prepared = replace(prepared, config=replace(prepared.config, n=before.n))
         with as_value_error():
@@ -236,9 +236,10 @@ class NarrowVAE(FittedVAE):
 
     def _prepared(self, X: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None) -> Prepared:
         """Check X and return it as it is trained."""
-        if is_frame(X) and has_categories(X, self.categories):
+        if is_frame(X) and not is_numeric(X, self.categories):
             missing_of(self)
-            return prepare_table(self, X, sample_weight, groups)
+            if (prepared := prepare_table(self, X, sample_weight, groups)) is not None:
+                return prepared
         return prepare(self, checked(self, X), sample_weight, groups)
 
     def _take(self, X: ArrayLike, prepared: Prepared, found: Found) -> None:
@@ -270,13 +271,21 @@ class NarrowVAE(FittedVAE):
     def _listener(self, prepared: Prepared) -> Listener:
         return _Printer(prepared.square) if self.verbose else Listener()
 
-    def _previous_model(self, shape: tuple[int, ...]) -> VAE | None:
+    def _previous_model(self, prepared: Prepared) -> VAE | None:
         """Return the model to continue with; one without dimensions is of no use."""
         model: VAE | None = getattr(self, "model_", None)
         if model is None or model.n == 0:
             return None
-        if self.shape_ != shape:
-            raise ValueError(f"warm_start: the model is for examples of shape {self.shape_}; these are {shape}")
+        if self.shape_ != prepared.shape:
+            raise ValueError(
+                f"warm_start: the model is for examples of shape {self.shape_}; these are {prepared.shape}"
+            )
+        if self.table_ != prepared.data.table:
+            raise ValueError(
+                "warm_start: the model is for a table with other columns or categories; set warm_start=False"
+            )
+        if prepared.data.missing and not (model.network is not None and model.network.masked):
+            raise ValueError("warm_start: the model takes no missing values, and X has some; set warm_start=False")
         if model.network is not None:
             for name, there in (("width", model.network.width), ("network", model.network.kind)):
                 given = getattr(self, name)
@@ -287,12 +296,11 @@ class NarrowVAE(FittedVAE):
                     )
         return model
 
-    def _build(self, before: VAE | None) -> Build | None:
-        """Return the factory of the networks: the user's, or one for the networks of the model to continue with."""
+    def _build(self, before: VAE | None) -> Build | NetworkConfig | None:
+        """Return the factory of the user's networks, or what the networks of the model to continue with are like."""
         if callable(self.network):
             return self.network
-        network = None if before is None else before.network
-        return None if network is None else lambda shape, n: build(replace(network, n=n))[:2]
+        return None if before is None else before.network
 
     def _warn(self, result: Result) -> None:
         """Warn where the answer is not what the user asked for."""

@@ -2,13 +2,14 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sklearn.utils import check_random_state
 
-from narrows._util.checks import ABOVE_ZERO, COUNT, argument
+from narrows._util.checks import ABOVE_ZERO, COUNT, argument, one_of
 from narrows._util.errors import NarrowsError, as_argument, setting
 from narrows.data.arrays import check_missing
+from narrows.data.dataset import Categories
 from narrows.objective import ERRORS
 from narrows.recipes.registry import RECIPES
 from narrows.training.config import TrainConfig
@@ -41,6 +42,7 @@ def settings_of(estimator: Any) -> TrainConfig:
         narrowing = [name for name, recipe in RECIPES.items() if recipe.closes_gates]
         if estimator.recipe not in narrowing:
             raise NarrowsError(f"{setting('recipe')} must be one of {', '.join(narrowing)}; it is {estimator.recipe!r}")
+        argument("categories", estimator.categories, one_of(get_args(Categories)))
         if not callable(estimator.error) and estimator.error not in ERRORS:
             raise NarrowsError(
                 f"{setting('error')} must be one of {', '.join(ERRORS)}, or a function of x and its reconstruction; it "

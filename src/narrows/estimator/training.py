@@ -12,12 +12,15 @@ from torch import Tensor
 from narrows._util.errors import NarrowsError, setting
 from narrows.data import Data, from_array, split
 from narrows.data.counting import Counting
+from narrows.data.dataset import Values
 from narrows.data.examples import in_batches
-from narrows.data.readers.frames import read_frame
+from narrows.data.mixed import widths_of
+from narrows.data.readers.frames import is_frame, names_of, read_frame
 from narrows.data.statistics import Moments
 from narrows.data.units import AffineUnits, common_units
 from narrows.estimator.settings import as_value_error, missing_of, settings_of
 from narrows.model.vae import VAE
+from narrows.networks import NetworkConfig
 from narrows.objective import Error
 from narrows.runs.records import MetricRow, Result
 from narrows.training.config import LARGEST, SMALLEST, TrainConfig
@@ -84,19 +87,32 @@ def checked(estimator: Any, X: ArrayLike) -> np.ndarray:
     if x.ndim > 4 or 0 in x.shape[1:]:
         raise ValueError(f"X must hold rows (N, D) or images (N, H, W) or (N, H, W, C); its shape is {x.shape}")
     if len(x) < LEAST_ROWS:
-        raise ValueError(
-            f"fitting needs at least {LEAST_ROWS} samples, to train, validate and test; n_samples={len(x)}"
-        )
+        raise ValueError(too_few(len(x)))
+    if is_frame(X) and (empty := np.isnan(x).all(0)).any():
+        name = names_of(X)[int(empty.argmax())]
+        raise ValueError(f"X: column {name!r} has no value in any of {len(x)} rows; leave it out")
     return x
 
 
-def prepare_table(estimator: Any, frame: Any, sample_weight: Any = None, groups: Any = None) -> Prepared:
-    """Return a table with categories as it is trained: numbers count in their standard deviations."""
+def too_few(rows: int) -> str:
+    """Return the text for too few rows."""
+    return f"fitting needs at least {LEAST_ROWS} samples, to train, validate and test; n_samples={rows}"
+
+
+def prepare_table(estimator: Any, frame: Any, sample_weight: Any = None, groups: Any = None) -> Prepared | None:
+    """Return a table with categories as it is trained: numbers count in their standard deviations.
+
+    A table without categories is None here: it is trained as an array.
+    """
     config = settings_of(estimator)
     with as_value_error():
+        data = read_frame(frame, "X", None, estimator.missing, estimator.categories)
+        if not widths_of(data.table):
+            return None
         if callable(estimator.error):
             raise NarrowsError(f"{setting('error')} must be 'squared' for a table with categories; it is a function")
-        data = read_frame(frame, "X", None, estimator.missing, estimator.categories)
+        if len(data.examples) < LEAST_ROWS:
+            raise NarrowsError(too_few(len(data.examples)))
         counting = Counting.of(len(data.examples), sample_weight, groups, ("sample_weight", "groups"))
         data = replace(data, counting=counting)
         promises = {name: getattr(estimator, name) for name in ("tau", "tau_per_value")}
@@ -115,7 +131,9 @@ def prepare(estimator: Any, x: np.ndarray, sample_weight: Any = None, groups: An
     with as_value_error():
         own = callable(estimator.error)
         squared = estimator.tau if config.error == "squared" and not own else None
-        units, mean = common_units(x, None if squared is None else float(squared), (SMALLEST, LARGEST))
+        counting = Counting.of(len(x), sample_weight, groups, ("sample_weight", "groups"))
+        limits = SMALLEST, LARGEST
+        units, mean = common_units(x, None if squared is None else float(squared), limits, counting.weights)
         unit_interval = config.error == "cross-entropy"
         if unit_interval:
             low, high = float(np.nanmin(x)), float(np.nanmax(x))
@@ -125,13 +143,8 @@ def prepare(estimator: Any, x: np.ndarray, sample_weight: Any = None, groups: An
                     f"{high:.4g}"
                 )
             units = AffineUnits(np.zeros(()), np.ones(()))
-        data = from_array(
-            units.scaled(x),
-            "unit" if unit_interval else "any",
-            name="X",
-            missing=estimator.missing,
-        )
-        counting = Counting.of(len(x), sample_weight, groups, ("sample_weight", "groups"))
+        kind: Values = "unit" if unit_interval else "any"
+        data = from_array(units.scaled(x), kind, name="X", missing=estimator.missing)
         data = replace(data, counting=counting)
         square = 1.0 if own or unit_interval else float(units.unit) ** POWERS[config.error]
         tau, per_value = estimator.tau, estimator.tau_per_value
@@ -161,7 +174,7 @@ def _in_unit(error: Callable[[Tensor, Tensor], Tensor], units: AffineUnits) -> E
 def train_in_memory(
     prepared: Prepared,
     listener: Listener,
-    build: Build | None = None,
+    build: Build | NetworkConfig | None = None,
     before: VAE | None = None,
     settled: dict[str, Any] | None = None,
     keep_settled: bool = False,
@@ -171,7 +184,7 @@ def train_in_memory(
     Arguments:
         prepared: The examples and settings.
         listener: Hears how training goes.
-        build: Makes the networks; by default built-in ones.
+        build: Makes the networks, or describes built-in ones; by default the plan decides on built-in ones.
         before: A model whose weights training begins with.
         settled: The state in which another run, under a smaller tau, found its size.
         keep_settled: Whether to return that state of this run.
@@ -191,12 +204,10 @@ def train_in_memory(
     model = sink.model.cpu()
     if prepared.units is not None and model.scaling.output == "linear":
         model.scaling = model.scaling.in_units(*prepared.units.tensors())
-    if before is not None and before.network is not None:
-        model.network = replace(before.network, n=model.n)
     return Found(model, result, [row.in_unit(prepared.square) for row in sink.rows], sink.settled)
 
 
-def _as_good_as(prepared: Prepared, listener: Listener, build: Build | None) -> TrainConfig:
+def _as_good_as(prepared: Prepared, listener: Listener, build: Build | NetworkConfig | None) -> TrainConfig:
     """Train a plain VAE and return the settings of the narrow one that must be as good."""
     config, data = prepared.config, prepared.data
     assert config.as_good_as is not None

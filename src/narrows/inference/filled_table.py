@@ -16,8 +16,9 @@ import torch
 from narrows._util.errors import NarrowsError, setting
 from narrows._util.files import atomic_file
 from narrows._util.progress import Progress, silent
+from narrows.data.decoded import as_column, filled
 from narrows.data.mixed import Column, collapse, expand, stored_order, widths_of
-from narrows.data.readers.tables import Table, as_matrix, check_tables, open_table, places_of
+from narrows.data.readers.tables import Table, as_matrix, check_known, check_tables, open_table, places_of
 from narrows.inference.trained import Trained
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def fill_table(trained: Trained, source: Path, out: Path, progress: Progress = s
     spec = trained.table or tuple(Column(name) for name in trained.about["columns"])
     spec = tuple(spec[i] for i in stored_order(spec))
     places = places_of(table, [column.name for column in spec])
+    check_known(table, places, spec)
     counts = [0, 0]
     try:
         with atomic_file(out) as file:
@@ -78,35 +80,26 @@ def _filled(
         columns = list(whole.columns)
         for j, place in enumerate(places):
             if gaps[:, j].any():
-                columns[place] = _filled_column(columns[place], table.types[place], levels[j], y[:, j], gaps[:, j])
+                columns[place] = _filled_column(columns[place], table.types[place], spec[j], y[:, j], gaps[:, j])
         counts[0] += len(x)
         counts[1] += int(gaps.sum())
         yield whole.from_arrays(columns, schema=whole.schema)
 
 
 def _filled_column(
-    column: "pa.Array", kind: "pa.DataType", levels: Sequence[str], values: np.ndarray, gaps: np.ndarray
+    column: "pa.Array", kind: "pa.DataType", what: Column, values: np.ndarray, gaps: np.ndarray
 ) -> "pa.Array":
     """Return a column with values where there are gaps; `kind` is what the column holds, also if it came as text."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    here = values[gaps]
-    text = pa.types.is_string(column.type)
-    new: pa.Array
-    if levels:
-        new = pa.array([levels[int(code)] for code in here])
-    elif pa.types.is_boolean(kind):
-        new = pa.array(here >= 0.5)
-    elif pa.types.is_integer(kind):
-        info = np.iinfo(kind.to_pandas_dtype())
-        new = pa.array(np.clip(np.rint(here), float(info.min), float(info.max)).astype(np.int64))
-    else:
-        new = pa.array([f"{value:.9g}" for value in here]) if text else pa.array(here)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-        return pc.replace_with_mask(column, pa.array(gaps), new.cast(column.type)).dictionary_encode()
-    return pc.replace_with_mask(column, pa.array(gaps), new.cast(column.type, safe=False))
+    new = as_column(values[gaps], what, kind)
+    if pa.types.is_string(column.type):
+        written = [f"{one:.9g}" if isinstance(one, float) else one for one in new.to_pylist()]
+        if pa.types.is_boolean(kind):  # as the file writes them: true, True or TRUE
+            spelled = {str(one).lower(): one for one in column.unique().to_pylist()}
+            written = [spelled.get(str(one).lower(), str(one).lower()) for one in written]
+        new = pa.array(map(str, written), pa.string())
+    return filled(column, gaps, new)
 
 
 def _writer(table: Table, schema: "pa.Schema", file: BinaryIO) -> Any:

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from narrows._util.errors import NarrowsError
+from narrows._util.text import printable
 from narrows.data import Data
+from narrows.data.mixed import by_column
 from narrows.inference.inspect import Inspection, Reconstructions, Traversal, inspect_model, prior_samples, traverse
 from narrows.inference.trained import Trained, open_trained, training_data
 from narrows.report import images, text
@@ -77,14 +79,19 @@ def _column_errors(
     trained: Trained, held: Inspection, errors: np.ndarray, note: str, picked: list[tuple[str, Reconstructions]]
 ) -> list[Block]:
     names, total = column_names(trained), max(float(errors.sum()), 1e-30)
+    if trained.blocks:
+        names, errors = [printable(column.name) for column in trained.table], by_column(errors, trained.table)
     order = np.argsort(-errors, kind="stable")[:MOST_COLUMNS]
     largest = errors[order].tolist()
     rows = [[names[c], f"{errors[c]:.3g}", f"{errors[c] / total:.1%}"] for c in order]
     title = "Each column's part of the error"
     title += f": the {len(order)} largest of {len(names):,}" if len(order) < len(names) else ""
-    title += ", in the column's own unit" if isinstance(held.unit, np.ndarray) else ""
+    if trained.blocks:
+        title += ", where 1 is what knowing only its mean or its frequencies costs"
+    else:
+        title += ", in the column's own unit" if isinstance(held.unit, np.ndarray) else ""
     table = Table(["column", "error", "share"], rows, numbers=True, bars=largest, longest=largest[0])
-    single = [Group("", _one_input(name, one, names, held)) for name, one in picked]
+    single = [Group("", _one_input(name, one, column_names(trained), held)) for name, one in picked]
     apart = Group("apart", [Heading("Single inputs"), Text(note), Group("grid tables", single)])
     return [Heading(title), table, apart]
 

@@ -27,7 +27,7 @@ from narrows.data.mixed import MixedExamples, widths_of
 from narrows.data.units import SMALLEST_RELATIVE_SPREAD, AffineUnits, ColumnScaling, scale_columns
 from narrows.model.vae import GatedVAE, gated_vae
 from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, Decoder, NetworkConfig, Scaling, has_conv_plan
-from narrows.objective import ERRORS, Error, mixed_values, observed, total, value_by_value
+from narrows.objective import ERRORS, SMALLEST_ENTROPY, Error, entropies, mixed_values, observed, total, value_by_value
 from narrows.recipes.registry import RECIPES
 from narrows.runs.certificate import Terms, choose_terms
 from narrows.runs.records import HeldOut
@@ -68,9 +68,10 @@ def moments(examples: Examples, index: np.ndarray, missing: bool = False, weight
         return Moments(mean, measured.total_variance, measured.observed)
     share = np.broadcast_to(measured.seen / measured.count, mean.shape)  # how often each value is observed
     first = len(mean) - sum(examples.widths)
-    categories = float(share[first + np.cumsum(examples.widths) - 1].sum())
-    variance = float((share * measured.variance)[:first].sum()) + categories
-    return Moments(mean, variance, float(share[:first].sum()) + categories)
+    of_category = share[first + np.cumsum(examples.widths) - 1]
+    constant = np.array([entropy <= SMALLEST_ENTROPY for entropy in entropies(mean[first:], examples.widths)])
+    variance = float((share * measured.variance)[:first].sum() + of_category[~constant].sum())
+    return Moments(mean, variance, float(share[:first].sum() + of_category.sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +174,13 @@ def make_plan(config: TrainConfig, data: Data, square: float = 1.0, error: Error
         NarrowsError: They do not fit together.
     """
     trackers = check_trackers(config.track)
+    if error is not None and data.missing:
+        raise NarrowsError(
+            f"{setting('error')} is a function, which cannot know how to count values that are missing; use one of "
+            f"{', '.join(ERRORS)}, or fill the values in"
+        )
     splits = split(data, config.split_seed)
+    check_weights(data, splits)
     Batches(splits.training, config.batch, config.seed)  # raises if a batch is larger than the split
     data, units = scale_columns(data, splits.train, column_scaling(config, data))
     measured = moments(data.examples, splits.train, data.missing > 0, data.counting.weights)
@@ -186,6 +193,17 @@ def make_plan(config: TrainConfig, data: Data, square: float = 1.0, error: Error
         terms = choose_terms(config.certificate, config.confidence, limit, config.tau, count)
     digest, own = fingerprint(data, splits), error or named_error(config, data, measured)
     return Plan(config, data, splits, units, measured, digest, trackers, terms, own, square, error is None)
+
+
+def check_weights(data: Data, splits: Splits) -> None:
+    """Raise if all rows of a split have weight 0, so that nothing could be said about it."""
+    if data.counting.weights is None:
+        return
+    for name in ("train", "validation", "test"):
+        if not data.counting.weights[getattr(splits, name)].any():
+            raise NarrowsError(
+                f"{data.name}: all rows of the {name} split have weight 0; use more rows with a weight above 0"
+            )
 
 
 def named_error(config: TrainConfig, data: Data, measured: Moments) -> Error:
@@ -352,8 +370,17 @@ Build = Callable[[tuple[int, ...], int], tuple[nn.Module, nn.Module]]
 """A user's function (shape of one example, n) -> (encoder, decoder); `GatedVAE` says what the two must do."""
 
 
-def make_model(config: TrainConfig, data: Data, measured: Moments, build: Build | None = None) -> GatedVAE:
-    """Build the untrained model, around the user's networks if `build` makes them; weights depend on the seed alone."""
+def make_model(
+    config: TrainConfig, data: Data, measured: Moments, build: Build | NetworkConfig | None = None
+) -> GatedVAE:
+    """Build the untrained model; its weights depend on the seed alone.
+
+    Arguments:
+        config: The settings, with every `auto` decided.
+        data: What will be trained on.
+        measured: Their moments.
+        build: Makes the user's own networks, or describes built-in ones; by default the settings and data decide.
+    """
     assert config.network != "auto"
     assert config.n != "auto"
     shape = data.examples.shape
@@ -363,21 +390,24 @@ def make_model(config: TrainConfig, data: Data, measured: Moments, build: Build 
     else:
         direct = config.n > MANY_DIMENSIONS and not RECIPES[config.recipe].papers_networks
     masked = data.missing > 0
-    if masked and build is not None:
+    own = None if isinstance(build, NetworkConfig) else build
+    if masked and own is not None:
         raise NarrowsError(
             f"{setting('missing', 'mask')} is for built-in networks: networks of your own would have to take NaN; "
             f"leave {setting('network')} out, or fill the values in"
         )
     blocks = data.examples.widths if isinstance(data.examples, MixedExamples) else ()
-    if blocks and build is not None:
+    if blocks and own is not None:
         raise NarrowsError(
             f"{data.name} has categories, which are for built-in networks; leave {setting('network')} out, or encode "
             f"them as numbers"
         )
     network = NetworkConfig(config.network, shape, config.n, config.width, output, direct, blocks, masked)
+    if isinstance(build, NetworkConfig):
+        network = replace(build, n=config.n, output=output)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        model = gated_vae(network) if build is None else _around(build, network)
+        model = gated_vae(network) if own is None else _around(own, network)
     if output == "linear":
         spread = torch.tensor(measured.variance / measured.observed).sqrt().float()
         model.scaling.fit(measured.mean, spread)
@@ -448,8 +478,8 @@ def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:
 def fingerprint(data: Data, splits: Splits) -> str:
     """Return a digest of the data: the same data give the same.
 
-    It covers size, shape, columns and up to 4,096 evenly spaced examples; of a streamed set the names, sizes and counts
-    of its shards and up to 4,096 of the held-out examples.
+    It covers size, shape, columns, weights, groups and up to 4,096 evenly spaced examples; of a streamed set the names,
+    sizes and counts of its shards and up to 4,096 of the held-out examples.
     """
     examples = data.examples
     if data.stream is None:
@@ -460,4 +490,7 @@ def fingerprint(data: Data, splits: Splits) -> str:
     digest = hashlib.sha256(f"{len(examples)} {examples.shape} {data.columns}{about}".encode())
     for _, x in in_batches(examples, index, rows=64):
         digest.update(x.contiguous().numpy().tobytes())
+    for counted in (data.counting.weights, data.counting.groups):
+        if counted is not None:
+            digest.update(counted.tobytes())
     return digest.hexdigest()

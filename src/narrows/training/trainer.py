@@ -20,6 +20,7 @@ from narrows._util.processes import Vote, on_first_process, own_share
 from narrows.data import Batches
 from narrows.data.mixed import by_column
 from narrows.model.vae import VAE
+from narrows.networks import NetworkConfig
 from narrows.recipes.base import RecipeInputs, build_recipe
 from narrows.recipes.controller import Decision
 from narrows.recipes.optimiser import make_optimiser
@@ -53,10 +54,7 @@ def example_weights(plan: Plan) -> Tensor | None:
     weights = plan.data.counting.weights
     if weights is None:
         return None
-    mean = weights[plan.splits.train].mean()
-    if not mean > 0:
-        raise NarrowsError(f"{plan.data.name}: all weights of the training split are 0; use more data")
-    return torch.from_numpy(weights / mean).float()
+    return torch.from_numpy(weights / weights[plan.splits.train].mean()).float()
 
 
 class Trainer:
@@ -65,10 +63,10 @@ class Trainer:
     Arguments:
         plan: The checked settings and data.
         listener: Hears how training goes.
-        build: A user's own networks.
+        build: A user's own networks, or a description of built-in ones to use instead of the plan's.
     """
 
-    def __init__(self, plan: Plan, listener: Listener, build: Build | None = None) -> None:
+    def __init__(self, plan: Plan, listener: Listener, build: Build | NetworkConfig | None = None) -> None:
         self.plan, self.listener, self.config = plan, listener, plan.config
         self.accelerator = make_accelerator(self.config)
         self.sink = Sink()

@@ -31,6 +31,10 @@ def save(tmp_path):
     return save
 
 
+KEEP = "; keep only columns of numbers, with columns='a'"
+AS_CATEGORY = ", or train on it as a category, with categories='auto'"
+
+
 def refusal(path, columns=None):
     return refused(load_table, path, columns).removeprefix(f"{path}")
 
@@ -172,19 +176,22 @@ def test_later_fields_may_be_floats(save, monkeypatch):
 
 def test_text_is_refused(save):
     path = save("a,who,b,when\n1,7,2,2020-01-01\n3,ann,4,2020-01-02\n")
-    assert (
-        refusal(path)
-        == ": column 'who' holds text, not numbers ('ann' in row 2); keep only columns of numbers, with columns='a,b'"
+    assert refusal(path) == (
+        ": column 'who' holds text, not numbers ('ann' in row 2); keep only columns of numbers, with columns='a,b'"
+        + AS_CATEGORY
     )
     assert refusal(path, ["a", "when"]) == (
-        ": column 'when' holds date32[day], not numbers ('2020-01-01' in row 1); "
-        "keep only columns of numbers, with columns='a,b'"
+        ": column 'when' holds dates or times ('2020-01-01' in row 1); write it as numbers, such as days since the "
+        "first one, or hour, weekday and month in columns of their own"
     )
     many = ",".join(f"n{i}" for i in range(10))
     assert refusal(save(f"who,{many}\nann,{','.join('1' * 10)}\n")).endswith(
         "keep only columns of numbers, with columns='n0,n1,n2,n3,n4,n5,n6,n7' (the first 8 of 10 columns of numbers)"
+        + AS_CATEGORY
     )
-    assert refusal(save("a,b\nx,y\n")).endswith("no other column holds numbers either; encode them as numbers")
+    assert refusal(save("a,b\nx,y\n")).endswith(
+        "no other column holds numbers either; encode them as numbers" + AS_CATEGORY
+    )
     assert "('" + "x" * 37 + "...' in row 1)" in refusal(save("a,b\n" + "x" * 1000 + ",1\n"))
     assert "('\\n\\x00' in row 1)" in refusal(save('a,b\n"\n\0",1\n'))
 
@@ -192,19 +199,17 @@ def test_text_is_refused(save):
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ([None, "ann"], "holds text, not numbers ('ann' in row 2)"),
-        ([datetime.date(2020, 1, 2)] * 2, "holds date32[day], not numbers ('2020-01-02' in row 1)"),
-        ([[1.0], [2.0]], "double>, not numbers ('[1.0]' in row 1)"),
-        ([{"x": 1}, {"x": 2}], "holds struct<x: int64>, not numbers (\"{'x': 1}\" in row 1)"),
-        (pa.array(["x", "y"]).dictionary_encode(), "not numbers ('x' in row 1)"),
-        (pa.array([None, None], pa.string()), "holds text, not numbers ('null' in row 1)"),
+        ([None, "ann"], "holds text, not numbers ('ann' in row 2)" + KEEP + AS_CATEGORY),
+        ([datetime.date(2020, 1, 2)] * 2, "holds dates or times ('2020-01-02' in row 1); write it as numbers, such as"),
+        ([[1.0], [2.0]], "double>, not numbers ('[1.0]' in row 1)" + KEEP),
+        ([{"x": 1}, {"x": 2}], "holds struct<x: int64>, not numbers (\"{'x': 1}\" in row 1)" + KEEP),
+        (pa.array([None, None], pa.string()), "holds text, not numbers ('null' in row 1)" + KEEP + AS_CATEGORY),
     ],
 )
 def test_other_types_of_parquet_are_refused(save, values, said):
     text = refusal(save({"odd": values, "a": [1, 2]}, "t.parquet"))
     assert text.startswith(": column 'odd' holds ")
     assert said in text
-    assert text.endswith("; keep only columns of numbers, with columns='a'")
 
 
 def test_text_further_down_is_found_with_its_row(save, monkeypatch):
@@ -212,6 +217,7 @@ def test_text_further_down_is_found_with_its_row(save, monkeypatch):
     path = save("\n\nb,a\n" + "1,2\n\n" * 300 + "1,oops\n")
     assert refusal(path, ["a"]) == (
         ": column 'a' holds text, not numbers ('oops' in row 301); keep only columns of numbers, with columns='b'"
+        + AS_CATEGORY
     )
     path = save("1,2\n" * 300 + "1,oops\n")
     assert "column 'c2' holds text, not numbers ('oops' in row 301)" in refusal(path)
@@ -222,7 +228,7 @@ def test_missing_values(save, absent):
     rows = "a,b\n" + "1,2\n" * 4 + f"1,{absent}\n" * 2 + "3,4\n" + f"{absent},7\n"
     said = (
         ": column '{}' lacks {} of 8 values (empty, NaN or infinite), first in row {}{}; "
-        "fill them in, or leave out those rows or columns"
+        "fill them in, or leave out those rows or columns, or train on what was observed with missing='mask'"
     )
     assert refusal(save(rows)) == said.format("a", 1, 8, " (2 columns lack some)")
     assert refusal(save(rows), ["b"]) == said.format("b", 2, 5, "")

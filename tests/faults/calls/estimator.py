@@ -16,6 +16,11 @@ def fit(good: Good, **parameters: Any) -> object:
     return NarrowVAE(**{"max_steps": 2, "width": 1, **parameters}).fit(good.x.numpy())
 
 
+def weigh(good: Good, **counting: Any) -> object:
+    """Fit an estimator to rows that count in this way."""
+    return NarrowVAE(max_steps=2, width=1).fit(good.x.numpy(), **counting)
+
+
 def parameter(name: str, says: str, *values: Any) -> list[Case]:
     """Return one case per bad value of one of the estimator's parameters."""
     return [
@@ -38,6 +43,33 @@ ESTIMATOR = [
     *parameter("width", "width must be", 0, -1, 2.5, None, "32"),
     *parameter("device", "device must be one of auto, cpu, cuda, mps", "tpu", None, 0),
     *parameter("random_state", ".*([Ss]eed|random_state)", "x", -1, 2.5),
+    *parameter("missing", "missing must be one of refuse, mask", "drop", None, True, NAN),
+    *parameter("categories", "categories must be one of refuse, auto", "all", None, True),
+    *[
+        case
+        for bad, says in (
+            (np.ones(59), r"sample_weight must have one number per row, \(60,\); it has the shape \(59,\)"),
+            (np.ones((60, 1)), r"sample_weight must have one number per row, \(60,\); it has the shape \(60, 1\)"),
+            (np.full(60, -1.0), "sample_weight must be finite numbers from 0 on; it is -1 in row 0"),
+            (np.full(60, NAN), "sample_weight must be finite numbers from 0 on; it is nan in row 0"),
+            (np.full(60, INF), "sample_weight must be finite numbers from 0 on; it is inf in row 0"),
+            (np.zeros(60), "sample_weight must be above zero for 5 rows or more; 0 are"),
+            (["heavy"] * 60, "sample_weight must be numbers, one per row; it is 'heavy' in row 0"),
+            (3, "sample_weight must have one number per row"),
+        )
+        for case in sklearn("sample_weight", says, lambda g, v=bad: weigh(g, sample_weight=v))
+    ],
+    *[
+        case
+        for bad, says in (
+            (range(59), r"groups must have one entry per row, \(60,\); it has the shape \(59,\)"),
+            ([1] * 60, "groups must name 5 groups or more, to train, validate and test on different ones; it names 1"),
+            ([None] * 60, "groups must name a group for every row; row 0 has none"),
+            ([1.0] * 59 + [NAN], "groups must name a group for every row; row 59 has none"),
+            ("subject", "groups must have one entry per row"),
+        )
+        for case in sklearn("groups", says, lambda g, v=bad: weigh(g, groups=v))
+    ],
     *sklearn("fit(X)", ".*", lambda g: NarrowVAE().fit(None)),
     *sklearn("fit(X)", ".*", lambda g: NarrowVAE().fit("x")),
     *sklearn("fit(X)", ".*", lambda g: NarrowVAE().fit(np.zeros(5))),
@@ -48,6 +80,7 @@ ESTIMATOR = [
     *sklearn(
         "transform", "This NarrowVAE instance is not fitted yet", lambda g: NarrowVAE().transform(g.x), NotFittedError
     ),
+    *sklearn("impute", "This NarrowVAE instance is not fitted yet", lambda g: NarrowVAE().impute(g.x), NotFittedError),
     *sklearn("inverse_transform", "This NarrowVAE", lambda g: NarrowVAE().inverse_transform(g.x), NotFittedError),
     *sklearn("score", "This NarrowVAE instance is not", lambda g: NarrowVAE().score(g.x), NotFittedError),
     *sklearn("sample", "This NarrowVAE instance is not", lambda g: NarrowVAE().sample(), NotFittedError),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -14,6 +15,8 @@ from narrows import (
     Data,
     TrainConfig,
 )
+
+FRAME = pd.DataFrame({"a": np.arange(20.0)})
 
 
 def data(good: Good) -> Data:
@@ -42,6 +45,30 @@ DATA = [
         lambda g, v: narrows.from_array(np.zeros(v)),
         ((), (5,), (0, 2), (5, 0), (5, 2, 2, 7), (5, 1, 2, 3, 4)),
     ),
+    *each(
+        "from_table",
+        "table must be a data frame of pandas or polars, or a table of pyarrow",
+        lambda g, v: narrows.from_table(v),
+        (None, 3, "t.csv", np.zeros((5, 2)), {"a": [1]}),
+    ),
+    *each("from_table(name)", "name must be a text", lambda g, v: narrows.from_table(FRAME, name=v), (None, 3)),
+    *each("from_table(missing)", "missing must be one of", lambda g, v: narrows.from_table(FRAME, missing=v), ("x", 3)),
+    *each(
+        "from_table(categories)",
+        "categories must be one of refuse, auto",
+        lambda g, v: narrows.from_table(FRAME, categories=v),
+        ("x", None),
+    ),
+    *each("from_table(columns)", "columns ", lambda g, v: narrows.from_table(FRAME, columns=v), (3, [4])),
+    *one("from_table", "table has no column 'b'", lambda g: narrows.from_table(FRAME, columns=["b"])),
+    *one("from_table", "table: column 'a' holds text", lambda g: narrows.from_table(pd.DataFrame({"a": list("xyxy")}))),
+    *one("from_table", "weights must have one number per row", lambda g: narrows.from_table(FRAME, weights=[1])),
+    *one("from_table", "groups must have one entry per row", lambda g: narrows.from_table(FRAME, groups=[1])),
+    *each(
+        "from_array(missing)", "missing must be one of", lambda g, v: narrows.from_array(g.x, missing=v), ("x", None)
+    ),
+    *one("from_array", "weights must have one number per row", lambda g: narrows.from_array(g.x, weights=[1])),
+    *one("from_array", "groups must have one entry per row", lambda g: narrows.from_array(g.x, groups=[1])),
     *one("from_array", "array: 10 of 10 values are NaN", lambda g: narrows.from_array(np.full((5, 2), NAN))),
     *one(
         "from_array",

@@ -78,7 +78,7 @@ class Csv:
 
         size, text = self.path.stat().st_size, self._length()
         kinds = {place: pa.bool_() if pa.types.is_boolean(self.types[place]) else pa.float64() for place in places}
-        kinds.update(dict.fromkeys(texts, pa.string()))
+        kinds.update({place: pa.string() for place in texts if place not in kinds or kinds[place] != pa.bool_()})
         with self._reader(places, kinds) as (file, reader):
             for i, batch in enumerate(reader):
                 if i == 0:
@@ -113,7 +113,7 @@ class Csv:
         import pyarrow as pa
 
         every = range(len(self.names))
-        with self._reader(every, dict.fromkeys(every, pa.string())) as (_, reader):
+        with self._reader(every, dict.fromkeys(every, pa.string()), copy=True) as (_, reader):
             for numbers in self.batches(places, progress, texts):
                 yield numbers, reader.read_next_batch()
 
@@ -142,8 +142,13 @@ class Csv:
         return [cell.strip() for cell in cells], delimiter
 
     @contextlib.contextmanager
-    def _reader(self, places: Sequence[int] | None, kinds: dict[int, Any]) -> Iterator[tuple[Any, Any]]:
-        """Open the file; yield it, for its position, and its batches of the columns at `places`, all for None."""
+    def _reader(
+        self, places: Sequence[int] | None, kinds: dict[int, Any], copy: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
+        """Open the file; yield it, for its position, and its batches of the columns at `places`, all for None.
+
+        With `copy` every text is what the file says, so that NA can also be the code of a country.
+        """
         import pyarrow as pa
         from pyarrow import csv as arrow
 
@@ -158,7 +163,7 @@ class Csv:
         converting = arrow.ConvertOptions(
             include_columns=None if places is None else [str(place) for place in places],
             column_types={str(place): kind for place, kind in kinds.items()},
-            strings_can_be_null=True,
+            strings_can_be_null=not copy,
         )
         with readable(self.path, "a CSV file"):
             # Not a Python file, and not closed here: pyarrow reads ahead in a thread that may outlive this block.

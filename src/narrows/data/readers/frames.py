@@ -4,6 +4,8 @@ A column of pandas' or polars' categories is a category; a column of texts is on
 go back the same way: `to_frame` makes a table of the same kind, whose columns have the names and types that they had.
 """
 
+import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +20,11 @@ from narrows._util.text import brief
 from narrows.data.arrays import check_missing
 from narrows.data.counting import Counting
 from narrows.data.dataset import Categories, Data, Missing
+from narrows.data.decoded import as_column, filled
 from narrows.data.mixed import Column, collapse, stored_order, widths_of
 from narrows.data.readers.tables import (
     NO_ROLES,
+    check_known,
     check_tables,
     count_missing,
     data_of,
@@ -34,28 +38,38 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS = 65_536
+TIMES_OF_PANDAS = ("datetime64", "datetime", "date", "timedelta64", "timedelta", "period", "interval")
 
 
 def is_frame(x: Any) -> bool:
     """Return whether x is a data frame of pandas or polars, or a table of pyarrow."""
-    home = type(x).__module__.partition(".")[0]
-    return home in ("pandas", "polars", "pyarrow") and type(x).__name__ in ("DataFrame", "Table")
+    return _home(x) in ("pandas", "polars", "pyarrow") and type(x).__name__ in ("DataFrame", "Table")
 
 
-def has_categories(frame: Any, categories: Categories) -> bool:
-    """Return whether the frame has columns that are not numbers; true and false are, unless categories="auto"."""
-    home = type(frame).__module__.partition(".")[0]
+def names_of(frame: Any) -> list[str]:
+    """Return the names of a frame's columns."""
+    return list(map(str, frame.column_names if _home(frame) == "pyarrow" else frame.columns))
+
+
+def is_numeric(frame: Any, categories: Categories) -> bool:
+    """Return whether all columns state that they hold numbers; true and false are, unless categories="auto"."""
+    home = _home(frame)
     if home == "pandas":
         numbers = "iuf" if categories == "auto" else "iufb"
-        return any(getattr(kind, "kind", "O") not in numbers for kind in frame.dtypes)
+        return all(getattr(kind, "kind", "O") in numbers for kind in frame.dtypes)
     if home == "polars":
         flags = [str(kind) == "Boolean" and categories == "refuse" for kind in frame.dtypes]
-        return not all(flag or kind.is_numeric() for flag, kind in zip(flags, frame.dtypes, strict=True))
+        return all(flag or kind.is_numeric() for flag, kind in zip(flags, frame.dtypes, strict=True))
     from pyarrow import types
 
     flags = [types.is_boolean(kind) and categories == "refuse" for kind in frame.schema.types]
-    numeric = [types.is_integer(kind) or types.is_floating(kind) for kind in frame.schema.types]
-    return not all(map(any, zip(flags, numeric, strict=True)))
+    numbers_of = [types.is_integer(kind) or types.is_floating(kind) for kind in frame.schema.types]
+    return all(map(any, zip(flags, numbers_of, strict=True)))
+
+
+def _home(frame: Any) -> str:
+    """Return the library that a frame comes from."""
+    return type(frame).__module__.partition(".")[0]
 
 
 def to_arrow(x: Any, name: str = "X") -> "pa.Table":
@@ -65,14 +79,26 @@ def to_arrow(x: Any, name: str = "X") -> "pa.Table":
 
     if isinstance(x, pa.Table):
         return x
+    if times := [column for column, count in Counter(map(str, x.columns)).items() if count > 1]:
+        raise NarrowsError(f"{name} has several columns called {times[0]!r}; give each column a different name")
     try:
         if hasattr(x, "to_arrow"):
             return x.to_arrow()
-        return pa.Table.from_pandas(x.set_axis([str(column) for column in x.columns], axis=1), preserve_index=False)
+        named = x.set_axis([str(column) for column in x.columns], axis=1)
+        return pa.Table.from_pandas(_with_texts(named), preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise NarrowsError(
-            f"{name}: a column cannot be read ({brief(str(error))}); convert it to numbers or texts"
-        ) from None
+        found = re.search(r"column (.+) with type", str(error))
+        which = "a column" if found is None else f"column {found[1]!r}"
+        reason = re.split(r"[.\"]", str(error).lstrip('("'))[0]
+        raise NarrowsError(f"{name}: {which} cannot be read ({reason}); convert it to numbers or texts") from None
+
+
+def _with_texts(frame: Any) -> Any:
+    """Return a pandas frame in which categories that are not texts, such as 1, 2 and 3, are texts."""
+    for name, kind in frame.dtypes.items():
+        if str(kind) == "category" and kind.categories.inferred_type not in ("string", "empty", *TIMES_OF_PANDAS):
+            frame = frame.assign(**{name: frame[name].cat.rename_categories(list(map(str, kind.categories)))})
+    return frame
 
 
 def from_table(
@@ -124,6 +150,7 @@ def read_frame(
     """Return a frame as data; `known` are the columns that a model was trained on, with their levels."""
     table = Frame(to_arrow(frame, name), name)
     places = usable(table, [column.name for column in known] if known else columns, NO_ROLES)
+    check_known(table, places, known)
     spec = tuple(known) or describe([table], [places], categories)
     order = stored_order(spec)
     places, levels = [places[i] for i in order], [spec[i].levels for i in order]
@@ -135,6 +162,12 @@ def read_frame(
     names = [table.names[place] for place in places]
     absent = 0 if missing == "refuse" else count_missing(array, names, name, known=bool(known))
     return data_of(name, array, spec, absent)
+
+
+def columns_of(frame: Any) -> tuple[Column, ...]:
+    """Return what each column of a frame of numbers holds."""
+    table = Frame(to_arrow(frame), "X")
+    return describe([table], [range(len(table.names))], "refuse")
 
 
 @dataclass(frozen=True)
@@ -150,7 +183,7 @@ class FrameKind:
     @classmethod
     def of(cls, frame: Any) -> "FrameKind":
         """Return the kind of a frame."""
-        home, schema = type(frame).__module__.partition(".")[0], to_arrow(frame).schema
+        home, schema = _home(frame), to_arrow(frame).schema
         return cls(home, schema, {} if home == "pyarrow" else dict(zip(frame.columns, frame.dtypes, strict=True)))
 
 
@@ -164,35 +197,58 @@ def to_frame(values: np.ndarray, spec: Sequence[Column], kind: FrameKind) -> Any
     """
     import pyarrow as pa
 
-    order = stored_order(spec)
     rows, arrays = collapse(values, widths_of(spec)), {}
-    for place, j in enumerate(order):
-        column, here = spec[j], rows[:, place]
-        stored = kind.schema.field(column.name).type
-        if column.kind == "category":
-            made = pa.array([column.levels[int(code)] for code in here], pa.string())
-            if pa.types.is_boolean(stored):
-                made = pa.array(here.astype(bool))
-        elif column.kind == "flag":
-            made = pa.array(here >= 0.5)
-        elif column.kind == "whole":
-            limits = np.iinfo(stored.to_pandas_dtype())
-            made = pa.array(np.clip(np.rint(here), float(limits.min), float(limits.max)).astype(np.int64))
-        else:
-            made = pa.array(here)
-        arrays[column.name] = (
-            made.dictionary_encode() if pa.types.is_dictionary(stored) else made.cast(stored, safe=False)
-        )
-    table = pa.table([arrays[column.name] for column in spec], names=[column.name for column in spec])
+    for place, j in enumerate(stored_order(spec)):
+        arrays[spec[j].name] = as_column(rows[:, place], spec[j], kind.schema.field(spec[j].name).type)
+    table = pa.table({column.name: arrays[column.name] for column in spec})
     if kind.home == "pyarrow":
         return table
     if kind.home == "polars":
         import polars
 
         return polars.from_arrow(table).cast({name: kind.dtypes[name] for name in table.column_names})
-    names = {str(name): name for name in kind.dtypes}
-    frame = table.to_pandas().rename(columns=names)
-    return frame.astype({name: kind.dtypes[name] for name in frame.columns})
+    frame = table.to_pandas().rename(columns={str(name): name for name in kind.dtypes})
+    for name in frame.columns:
+        frame[name] = _typed(frame[name], kind.dtypes[name])
+    return frame
+
+
+def fill_frame(frame: Any, values: np.ndarray, gaps: np.ndarray, spec: Sequence[Column]) -> Any:
+    """Return a frame with values in place of what is missing; everything else stays as it is.
+
+    Arguments:
+        frame: The frame, with the columns of `spec` and perhaps others.
+        values: Numbers and codes as `spec` stores them, (N, columns).
+        gaps: Where values are missing, (N, columns).
+        spec: The columns, in the order of the table.
+    """
+    kind, table, found = FrameKind.of(frame), to_arrow(frame), {}
+    for place, j in enumerate(stored_order(spec)):
+        lacking, name = gaps[:, place], spec[j].name
+        if lacking.any():
+            column = table.column(name).combine_chunks()
+            found[name] = filled(column, lacking, as_column(values[lacking, place], spec[j], column.type))
+    if kind.home == "pyarrow":
+        for name, column in found.items():
+            table = table.set_column(table.column_names.index(name), table.schema.field(name), column)
+        return table
+    if kind.home == "polars":
+        import polars
+
+        return frame.with_columns(
+            polars.from_arrow(column).cast(kind.dtypes[name]).alias(name) for name, column in found.items()
+        )
+    names, out = {str(name): name for name in kind.dtypes}, frame.copy()
+    for name, column in found.items():
+        out[names[name]] = _typed(column.to_pandas(), kind.dtypes[names[name]]).set_axis(frame.index)
+    return out
+
+
+def _typed(series: Any, kind: Any) -> Any:
+    """Return a series of pandas with this type; categories that are not texts are found by their texts."""
+    if str(kind) == "category":
+        series = series.astype(object).map({str(level): level for level in kind.categories})
+    return series.astype(kind)
 
 
 class Frame:

@@ -19,7 +19,7 @@ import numpy as np
 
 from narrows._util.errors import NarrowsError, OptionError, did_you_mean, setting
 from narrows._util.progress import Progress, silent, steps
-from narrows._util.text import printable
+from narrows._util.text import brief, printable
 from narrows.data.arrays import MASK
 from narrows.data.cache import converted_array, file_digest
 from narrows.data.counting import PLAIN, Counting
@@ -172,6 +172,8 @@ def load_table(
     if known:
         columns = [column.name for column in known]
     chosen = [usable(table, columns, roles) for table in tables]
+    for table, places in zip(tables, chosen, strict=True):
+        check_known(table, places, known)
     spec = tuple(known) or describe(tables, chosen, categories)
     order = stored_order(spec)
     chosen, stored = [[places[i] for i in order] for places in chosen], [spec[i] for i in order]
@@ -258,7 +260,7 @@ def _counting(tables: Sequence[Table], roles: Roles, rows: int) -> Counting:
             texts = [part.to_numpy(zero_copy_only=False) for t in tables for part in t.texts(places_of(t, [name])[0])]
             found[role] = np.concatenate(texts)
     called = [f"{tables[0].path}: column {name!r}" for name in (roles.weight, roles.group)]
-    return Counting.of(rows, found.get("weight"), found.get("group"), (called[0], called[1]))
+    return Counting.of(rows, found.get("weight"), found.get("group"), (called[0], called[1]), first=1)
 
 
 def check_tables() -> None:
@@ -295,9 +297,20 @@ def numeric(table: Table, columns: Sequence[str] | None) -> list[int]:
     return places
 
 
+def check_known(table: Table, places: Sequence[int], known: Sequence[Column]) -> None:
+    """Raise if a column in which the model knows numbers holds something else."""
+    for place, column in zip(places, known, strict=bool(known)):
+        if column.kind != "category" and not is_number(table.types[place]):
+            row, value = table.example(place)
+            raise NarrowsError(
+                f"{table.path}: column {column.name!r} must hold numbers, as in the table that the model was trained "
+                f"on; it holds {table.types[place]} ({brief(value)} in row {row})"
+            )
+
+
 def usable(table: Table, columns: Sequence[str] | None, roles: Roles) -> list[int]:
     """Return the positions of the chosen columns, without those that have a role."""
-    special = places_of(table, roles.names) if roles.names else []
+    special = _places_of_roles(table, roles)
     places = [place for place in places_of(table, columns) if columns is not None or place not in special]
     for place in special:
         if place in places:
@@ -308,6 +321,22 @@ def usable(table: Table, columns: Sequence[str] | None, roles: Roles) -> list[in
     if not places:
         raise NarrowsError(f"{table.path} has no columns left to train on; check {setting('columns')}")
     return places
+
+
+def _places_of_roles(table: Table, roles: Roles) -> list[int]:
+    """Return the positions of the columns with groups and weights."""
+    if roles.group is not None and roles.group == roles.weight:
+        raise NarrowsError(
+            f"{setting('group_column')} and {setting('weight_column')} both name {roles.group!r}; name two columns, or "
+            f"leave one out"
+        )
+    for option, name in (("group_column", roles.group), ("weight_column", roles.weight)):
+        if name is not None and name not in table.names:
+            hint = did_you_mean(name, table.names)
+            raise NarrowsError(
+                f"{setting(option, name)}: {table.path} has no such column; its columns: {listed(table.names)}{hint}"
+            )
+    return places_of(table, roles.names) if roles.names else []
 
 
 def places_of(table: Table, columns: Sequence[str] | None) -> list[int]:
