@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from narrows.recipes.registry import RecipeTraits
 from narrows.report.contents import RunContents
 from narrows.report.figures.gate_lines import open_counts
 from narrows.report.figures.specification import BLUE, GREEN, GREY, ORANGE, Axis, Chart, GateLine, Rule, Series
-from narrows.recipes.registry import RecipeTraits
 from narrows.runs.records import MetricRow, Result
 
 if TYPE_CHECKING:  # `narrows watch` starts without torch
