@@ -239,7 +239,7 @@ def _colours(levels: Sequence[str]) -> list[Any]:
         from matplotlib import colormaps
 
         wide = 10 if count <= 10 else 20
-        few = [colormaps[f"tab{wide}"](place) for place in range(wide)]
+        return [*(colormaps[f"tab{wide}"](place) for place in range(count)), PALETTE[GREY]]
     return [*few[:count], PALETTE[GREY]]
 
 

@@ -98,8 +98,10 @@ class DimensionDisplay:
         scree = first_chart(self.errors_of_first.tolist(), self.tau)
         cost = costs_chart([(0, "", self.cost.tolist())])
         self.figure_, self.axes_ = axes_for(ax, 2, 2, (9, 3.6))
+        most = len(self.errors_of_first) - 1
         self.line_, *rules = draw_chart(self.axes_[0], scree)
         self.tau_line_ = rules[0] if rules else None
+        self.axes_[0].set_xlim(-0.04 * most, 1.04 * most or 1)
         if self.tau_line_ is not None:
             self.axes_[0].legend(handles=[self.tau_line_], loc="upper right", frameon=False, fontsize=9)
         (self.cost_line_,) = draw_chart(self.axes_[1], cost)

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
+    from matplotlib.legend import Legend
 
 LONGEST_NAME = 24
 """Characters of a column's name in a figure."""
+BELOW = 34
+"""Points from the x axis to what is below its label."""
 
 
 def axes_for(
@@ -35,7 +38,8 @@ def axes_for(
     from matplotlib.gridspec import GridSpecFromSubplotSpec
 
     figure: Any
-    rows, axes = math.ceil(count / across), []
+    rows = math.ceil(count / across)
+    axes: list[Axes] = []
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -64,16 +68,33 @@ def _words(count: int) -> str:
 
 
 def name_of(column: str) -> str:
-    """Return a column's name, shortened if it is long."""
-    return column if len(column) <= LONGEST_NAME else f"{column[: LONGEST_NAME - 3]}..."
+    """Return a column's name; of a long one the middle is left out, because levels of a category differ at the end."""
+    half = (LONGEST_NAME - 3) // 2
+    return column if len(column) <= LONGEST_NAME else f"{column[:half]}...{column[-half:]}"
 
 
-def name_lines(axes: "Axes", lines: Sequence[Any], names: Sequence[str], **place: Any) -> Any:
+def name_lines(axes: "Axes", lines: Sequence[Any], names: Sequence[str], **place: Any) -> "Legend":
     """Give axes a legend; dollar signs in names are no formulas."""
     legend = axes.legend(lines, names, **{"frameon": False, "fontsize": 8, **place})
     for text in legend.get_texts():
         text.set_parse_math(False)
     return legend
+
+
+def name_below(axes: "Axes", lines: Sequence[Any], names: Sequence[str], ncols: int) -> "Legend":
+    """Give axes a legend below their x axis's label, where it covers nothing, however high the axes are."""
+    from matplotlib.transforms import ScaledTranslation
+
+    figure: Any = axes.figure
+    down = axes.transAxes + ScaledTranslation(0, -BELOW / 72, figure.dpi_scale_trans)
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": down, "borderaxespad": 0}
+    return name_lines(axes, lines, names, ncols=ncols, columnspacing=1.0, handlelength=1.2, **place)
+
+
+def name_above(axes: "Axes", lines: Sequence[Any], names: Sequence[str]) -> "Legend":
+    """Give axes a legend above them, in two columns."""
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
+    return name_lines(axes, lines, names, ncols=2, columnspacing=1.0, handlelength=1.2, **place)
 
 
 def mosaic(rows: Sequence[np.ndarray]) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 from narrows._util.checks import argument, one_of
 from narrows._util.errors import NarrowsError
 from narrows.recipes.registry import RECIPES, RecipeName
-from narrows.report.displays.drawing import axes_for
+from narrows.report.displays.drawing import axes_for, name_above
 from narrows.report.displays.fitted import fitted
 from narrows.report.displays.runs import AnyRun, contents_of
 from narrows.report.figures.charts import curve_charts
@@ -131,5 +131,11 @@ class NarrowingDisplay:
         counts = self.open_gates or ([0, *(row.step for row in rows)], [self.n_components, *(row.open for row in rows)])
         drawn = curve_charts(rows, RECIPES[self.recipe], self.n_components, self.tau, counts, self.model_step)
         self.figure_, self.axes_ = axes_for(ax, 4, 2, (10, 5.6))
-        self.lines_ = [draw_chart(axes, chart) for axes, chart in zip(self.axes_, drawn, strict=True)]
+        self.lines_ = []
+        for axes, chart in zip(self.axes_, drawn, strict=True):
+            lines = draw_chart(axes, chart, legend=False)
+            names = [series.name for series in chart.series] + [rule.name for rule in chart.rules]
+            if len(names) > 1 and all(names):
+                name_above(axes, lines, names)
+            self.lines_.append(lines)
         return self

@@ -9,11 +9,12 @@ from narrows._util.checks import argument, one_of
 from narrows.data import Data
 from narrows.inference.inspect import Which, by_error, evenly_spaced
 from narrows.report import images
-from narrows.report.displays.drawing import axes_for, name_lines, name_of, show_mosaic
+from narrows.report.displays.drawing import axes_for, name_below, name_of, show_mosaic
 from narrows.report.displays.fitted import as_pictures, columns_of, errors_of, fitted, unit_of
 from narrows.report.displays.runs import AnyRun, opened
 from narrows.report.figures.figure_files import PALETTE, plain
 from narrows.report.figures.specification import BLUE, ORANGE
+from narrows.report.text import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -187,9 +188,9 @@ class ReconstructionDisplay:
         rows = [images.as_bytes(one, low, high) for one in (self.inputs, self.outputs)]
         rows.append(images.differences(self.inputs, self.outputs, full))
         height, width = self.inputs.shape[1:3]
-        size = (1.2 + 1.0 * len(self.inputs), 1.0 + 3.0 * height / width)
+        size = (1.2 + 1.0 * len(self.inputs), 0.8 + 3.1 * height / width)
         self.figure_, self.axes_ = axes_for(ax, 1, 1, size)
-        below = [f"{error:.3g}" for error in self.errors]
+        below = [number(float(f"{error:.3g}")) for error in self.errors]
         self.image_ = show_mosaic(self.axes_[0], rows, ["input", "output", "difference"], below)
         self.axes_[0].set_xlabel(
             f"error ({self.which} of these inputs); differences are full at {full:.2g}", fontsize=9
@@ -208,12 +209,12 @@ class ReconstructionDisplay:
         for axes, one, other, error in zip(self.axes_, x, y, self.errors, strict=False):
             draw = self._draw_profile if profile else self._draw_columns
             self.lines_.append(draw(axes, one[self.places_], other[self.places_]))
-            axes.set_title(f"error {error:.3g}", fontsize=10)
+            axes.set_title(f"error {number(float(f'{error:.3g}'))}", fontsize=10)
             plain(axes)
         for axes in self.axes_[1:]:
             axes.tick_params(labelleft=False)
         self.axes_[0].set_ylabel("value" if profile else "")
-        name_lines(self.axes_[0], self.lines_[0], ["input", "reconstruction"], loc="best", fontsize=8)
+        name_below(self.axes_[0], self.lines_[0], ["input", "reconstruction"], ncols=2)
         return self
 
     @staticmethod

@@ -19,7 +19,7 @@ from narrows.inference.inspect import (
     traverse,
 )
 from narrows.report import images
-from narrows.report.displays.drawing import axes_for, name_lines, name_of, show_mosaic
+from narrows.report.displays.drawing import axes_for, name_below, name_of, show_mosaic
 from narrows.report.displays.fitted import Fitted, as_pictures, columns_of, errors_of, fitted, unit_of
 from narrows.report.displays.runs import AnyRun, opened
 from narrows.report.figures.charts import traversal_chart
@@ -224,7 +224,7 @@ class TraversalDisplay:
 
     def _plot_charts(self, ax: Any) -> Self:
         count = len(self.dimensions)
-        across = min(ACROSS, count)
+        across = 2 if count == 4 else min(ACROSS, count)
         size = (3.6 * across, (3.4 if self.columns else 2.8) * math.ceil(count / across))
         self.figure_, self.axes_ = axes_for(ax, count, across, size)
         self.lines_ = []
@@ -233,16 +233,7 @@ class TraversalDisplay:
             one = Traversal(int(j), self.positions[place], self.decoded[place])
             chart = traversal_chart(one, names, self.unit, self.shown[place] if self.shown else None)
             lines = draw_chart(axes, chart, legend=False)
-            name_lines(
-                axes,
-                lines,
-                [series.name for series in chart.series],
-                loc="upper center",
-                bbox_to_anchor=(0.5, -0.22),
-                ncols=2 if names else 3,
-                columnspacing=1.0,
-                handlelength=1.2,
-            )
+            name_below(axes, lines, [series.name for series in chart.series], ncols=2 if names else 3)
             axes.set_title(chart.title, fontsize=10)
             self.lines_.append(lines)
         return self
