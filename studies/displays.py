@@ -1,6 +1,6 @@
 """The pictures of docs/displays.md: each display, drawn from an estimator or from the folder of a run.
 
-python studies/displays.py    docs/displays/*.png, from scikit-learn's digits and wines; two minutes on one core
+python studies/displays.py    docs/displays/*.png, from scikit-learn's digits and cells; two minutes on one core
 
 Pictures of the page are drawn from what `PICTURES` says. With --all, every display is drawn from an estimator and from a
 run's folder, into runs/displays, to be looked at.
@@ -14,7 +14,7 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from PIL import Image
-from sklearn.datasets import load_digits, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.preprocessing import StandardScaler
 
 import narrows
@@ -45,8 +45,8 @@ def from_estimators() -> Draw:
     front = NarrowVAE(max_steps=1000, random_state=0, device="cpu")
     front.front(digits.images, TAUS)
     scaler = StandardScaler().set_output(transform="pandas")
-    wines = scaler.fit_transform(load_wine(as_frame=True).data)
-    table = NarrowVAE(explained=0.6, max_steps=1000, random_state=0, device="cpu").fit(wines)
+    cells = scaler.fit_transform(load_breast_cancer(as_frame=True).data)
+    table = NarrowVAE(explained=0.6, max_steps=1000, random_state=0, device="cpu").fit(cells)
     return {
         "narrowing": lambda: NarrowingDisplay.from_estimator(model),
         "dimensions": lambda: DimensionDisplay.from_estimator(model),
@@ -54,21 +54,21 @@ def from_estimators() -> Draw:
         "reconstructions": lambda: ReconstructionDisplay.from_estimator(model, digits.images),
         "codes": lambda: CodesDisplay.from_estimator(model, digits.images, digits.target),
         "front": lambda: FrontDisplay.from_estimator(front),
-        "traversals-table": lambda: TraversalDisplay.from_estimator(table, wines),
-        "reconstructions-table": lambda: ReconstructionDisplay.from_estimator(table, wines),
+        "traversals-table": lambda: TraversalDisplay.from_estimator(table, cells),
+        "reconstructions-table": lambda: ReconstructionDisplay.from_estimator(table, cells),
     }
 
 
 def from_folders() -> Draw:
     """Train runs, unless they are there, and return what draws each display from their folders."""
     images = narrows.from_array((digits.images / 16).astype("float32"), name="digits")
-    wines = narrows.from_table(load_wine(as_frame=True).data, name="wine")
-    run, front, table = RUNS / "digits", RUNS / "front", RUNS / "wine"
+    cells = narrows.from_table(load_breast_cancer(as_frame=True).data, name="cells")
+    run, front, table = RUNS / "digits", RUNS / "front", RUNS / "cells"
     config = narrows.TrainConfig(explained=0.8, steps=1500, device="cpu", log_every=20)
     if not (run / "result.json").exists():
         narrows.train(config, run, images)
     if not (table / "result.json").exists():
-        narrows.train(narrows.TrainConfig(explained=0.6, steps=1000, device="cpu"), table, wines)
+        narrows.train(narrows.TrainConfig(explained=0.6, steps=1000, device="cpu"), table, cells)
     if not (front / "front.csv").exists():
         short = narrows.TrainConfig(steps=1000, device="cpu")
         narrows.train_front(short, [tau / 256 for tau in TAUS], front, images)
@@ -79,8 +79,8 @@ def from_folders() -> Draw:
         "reconstructions": lambda: ReconstructionDisplay.from_run(run, data=images),
         "codes": lambda: CodesDisplay.from_run(run, digits.target, data=images),
         "front": lambda: FrontDisplay.from_front(front),
-        "traversals-table": lambda: TraversalDisplay.from_run(table, data=wines),
-        "reconstructions-table": lambda: ReconstructionDisplay.from_run(table, data=wines),
+        "traversals-table": lambda: TraversalDisplay.from_run(table, data=cells),
+        "reconstructions-table": lambda: ReconstructionDisplay.from_run(table, data=cells),
     }
 
 
@@ -101,6 +101,7 @@ def main(everything: bool) -> None:
     """Draw the pictures."""
     mpl.use("Agg")
     DOCS.mkdir(exist_ok=True)
+    RUNS.mkdir(parents=True, exist_ok=True)
     for source in (from_estimators, from_folders):
         for name, draw in source().items():
             if PICTURES[name] is source:
