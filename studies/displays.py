@@ -1,9 +1,9 @@
 """The pictures of docs/displays.md: each display, drawn from an estimator or from the folder of a run.
 
-python studies/displays.py    docs/displays/*.png, from scikit-learn's digits and cells; two minutes on one core
+python studies/displays.py    docs/displays/*.png, from scikit-learn's digits and breast cancer cells
 
-Pictures of the page are drawn from what `PICTURES` says. With --all, every display is drawn from an estimator and from a
-run's folder, into runs/displays, to be looked at.
+`PICTURES` says what each is drawn from. With --all, every display is also drawn from both, into runs/displays, to be
+looked at.
 """
 
 import io
@@ -31,7 +31,7 @@ from narrows import (
 DOCS = Path(__file__).parents[1] / "docs" / "displays"
 RUNS = Path("runs/displays")
 TAUS = [150, 250, 400, 600, 900]
-COLOURS = 64
+COLOURS = 128
 LARGEST = 100_000
 """Bytes of a picture."""
 

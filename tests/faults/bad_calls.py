@@ -12,6 +12,7 @@ from torch import nn
 
 import narrows
 from faults.calls.constraint import CERTIFICATE, CONSTRAINT, OBJECTIVE
+from faults.calls.displays import DISPLAYS, draw
 from faults.calls.estimator import ESTIMATOR
 from faults.calls.frame import Case, Good, N
 from faults.calls.gates import GATES, PRUNING
@@ -60,6 +61,7 @@ TABLE: list[Case] = [
     *RUNS,
     *INFERENCE,
     *ESTIMATOR,
+    *DISPLAYS,
 ]
 
 ACCEPTED: dict[str, Callable[[Good], object]] = {
@@ -121,6 +123,13 @@ ACCEPTED: dict[str, Callable[[Good], object]] = {
     "Pretrained(text)": lambda g: Pretrained(str(g.run)).save_pretrained(str(g.folder / "shared")),
     "Pretrained.of(Path)": lambda g: Pretrained.of(g.run),
     "from_pretrained(Path)": lambda g: Pretrained.from_pretrained(g.run),
+    "TraversalDisplay(numpy)": lambda g: draw(
+        narrows.TraversalDisplay, g.fitted, g, dimensions=np.array([1]), image_shape=np.array([2, 3])
+    ),
+    "CodesDisplay(list)": lambda g: draw(
+        narrows.CodesDisplay, g.fitted, g, y=g.x[:, 0].tolist(), dimensions=[np.int64(1), 0]
+    ),
+    "NarrowingDisplay(text)": lambda g: narrows.NarrowingDisplay.from_run(str(g.run)),
     "NarrowVAE(numpy)": lambda g: NarrowVAE(np.int64(3), explained=np.float32(0.5))._config(),
 }
 """Calls that must work."""

@@ -45,7 +45,7 @@ def test_every_image_is_in_its_place(of_pictures, pictures):
     sheet = np.asarray(display.image_.get_array())
     side, gap = 4 * 14, 1  # a picture of 14 x 14 is shown with 4 x 4 pixels for each of its own
     assert sheet.shape == (2 * side + gap, 9 * side + 8 * gap, 3)
-    low, high = levels(list(display.decoded))
+    low, high = levels([pictures])
     for row, j in enumerate((0, 4, 8)):
         cell = sheet[side + gap :, j * (side + gap) : j * (side + gap) + side]
         assert (cell[2::4, 2::4, row % 3] == as_bytes(display.decoded[1, j], low, high)).all()

@@ -177,6 +177,7 @@ class CodesDisplay:
         self.ax_.set_xlabel(f"dimension {self.dimensions[0] + 1}")
         self.ax_.set_ylabel(f"dimension {self.dimensions[1] + 1}")
         plain(self.ax_)
+        self.ax_.set_axisbelow(True)
         return self
 
     def _plot_amounts(self, first: Any, second: Any, amounts: np.ndarray, style: dict[str, Any]) -> None:

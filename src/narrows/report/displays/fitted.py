@@ -1,10 +1,12 @@
 """What a display takes from a fitted estimator, which is known here only by its attributes."""
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
+from narrows._util.checks import COUNT, several
 from narrows._util.errors import NarrowsError
 from narrows._util.text import brief, printable
 from narrows.data.arrays import CHANNELS
@@ -99,15 +101,11 @@ def as_pictures(rows: np.ndarray, image_shape: Any = None) -> np.ndarray:
         image_shape: What one example is to be shown as, such as (8, 8) for vectors of 64 pixels.
     """
     if image_shape is not None:
-        try:
-            rows = rows.reshape(len(rows), *(int(side) for side in image_shape))
-        except (TypeError, ValueError):
-            rows = rows[:, :0]
-        if rows.ndim not in (3, 4) or 0 in rows.shape:
-            raise NarrowsError(
-                f"image_shape must be (height, width) or (height, width, channels) with as many values as an example "
-                f"has; it is {brief(image_shape)}"
-            )
+        words = "(height, width) or (height, width, channels) with as many values as an example has"
+        sides = several("image_shape", image_shape, COUNT, words, lengths=(2, 3))
+        if math.prod(sides) != rows[0].size or (len(sides) == 3 and sides[2] not in CHANNELS):
+            raise NarrowsError(f"image_shape must be {words}, {rows[0].size:,}; it is {brief(image_shape)}")
+        rows = rows.reshape(len(rows), *sides)
     if rows.ndim == 4 and rows.shape[-1] not in CHANNELS and rows.shape[1] in CHANNELS:
         rows = np.moveaxis(rows, 1, -1)
     return rows[..., 0] if rows.ndim == 4 and rows.shape[-1] == 1 else rows

@@ -188,7 +188,7 @@ class ReconstructionDisplay:
         rows = [images.as_bytes(one, low, high) for one in (self.inputs, self.outputs)]
         rows.append(images.differences(self.inputs, self.outputs, full))
         height, width = self.inputs.shape[1:3]
-        size = (1.2 + 1.0 * len(self.inputs), 0.8 + 3.1 * height / width)
+        size = (1.2 + 1.0 * len(self.inputs), 0.6 + 3.1 * height / width)
         self.figure_, self.axes_ = axes_for(ax, 1, 1, size)
         below = [number(float(f"{error:.3g}")) for error in self.errors]
         self.image_ = show_mosaic(self.axes_[0], rows, ["input", "output", "difference"], below)
@@ -211,6 +211,7 @@ class ReconstructionDisplay:
             self.lines_.append(draw(axes, one[self.places_], other[self.places_]))
             axes.set_title(f"error {number(float(f'{error:.3g}'))}", fontsize=10)
             plain(axes)
+            axes.set_axisbelow(True)
         for axes in self.axes_[1:]:
             axes.tick_params(labelleft=False)
         self.axes_[0].set_ylabel("value" if profile else "")

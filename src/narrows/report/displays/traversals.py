@@ -62,6 +62,8 @@ class TraversalDisplay:
     measured : bool
         Whether the positions go from the 1st to the 99th percentile of codes of real inputs; otherwise that range is
         computed from each dimension's mean and deviation.
+    levels : (float, float), optional
+        For images: the values that are black and white; by default from what is decoded.
 
     Attributes
     ----------
@@ -89,6 +91,7 @@ class TraversalDisplay:
         shown: Sequence[Sequence[int]] = (),
         unit: Any = 1.0,
         measured: bool = True,
+        levels: tuple[float, float] | None = None,
     ) -> None:
         self.dimensions = np.asarray(dimensions, np.int64)
         self.positions = np.asarray(positions)
@@ -97,6 +100,7 @@ class TraversalDisplay:
         self.shown = [list(values) for values in shown]
         self.unit = unit
         self.measured = measured
+        self.levels = levels
 
     @classmethod
     def from_estimator(
@@ -128,12 +132,13 @@ class TraversalDisplay:
         chosen = _chosen(found.model_.n, dimensions)
         if X is None:
             low, high, start = assumed_ranges(found.model_.n, found.result_)
+            levels = None
         else:
-            (low, high), start = _measured(found, X)
+            (low, high), start, levels = _measured(found, X)
         moved = [move(found._decoded, j, low, high, start) for j in chosen]
         columns, unit = columns_of(found), unit_of(found)
         shown = [telling_values(one, unit, found.table_, found.result_) for one in moved] if columns else []
-        return cls._of(moved, columns, shown, unit, X is not None, image_shape).plot(ax=ax)
+        return cls._of(moved, columns, shown, unit, X is not None, image_shape, levels).plot(ax=ax)
 
     @classmethod
     def from_run(
@@ -183,6 +188,7 @@ class TraversalDisplay:
         unit: np.ndarray | float,
         measured: bool,
         image_shape: Any,
+        levels: tuple[float, float] | None = None,
     ) -> Self:
         decoded = np.stack([as_pictures(one.decoded, image_shape) for one in moved])
         return cls(
@@ -193,6 +199,7 @@ class TraversalDisplay:
             shown=shown if decoded.ndim == 3 else (),
             unit=unit,
             measured=measured,
+            levels=levels,
         )
 
     def plot(self, ax: Any = None) -> Self:
@@ -207,7 +214,7 @@ class TraversalDisplay:
         return self._plot_images(ax) if self.decoded.ndim > 3 else self._plot_charts(ax)
 
     def _plot_images(self, ax: Any) -> Self:
-        low, high = images.levels(list(self.decoded))
+        low, high = images.levels(list(self.decoded)) if self.levels is None else self.levels
         rows = [images.as_bytes(row, low, high) for row in self.decoded]
         steps = self.positions.shape[1]
         width, height = self.decoded.shape[3], self.decoded.shape[2]
@@ -257,9 +264,9 @@ def _chosen(n: int, dimensions: Sequence[int] | None) -> list[int]:
     return found
 
 
-def _measured(estimator: Fitted, X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the range of each dimension's codes, and the code of the example with the median error."""
+def _measured(estimator: Fitted, X: Any) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
+    """Return the range of each dimension's codes, the code of the example with the median error, and X's levels."""
     x = estimator._examples(X)
     x = x[evenly_spaced(np.arange(len(x)), x.shape[1:])]
     codes = estimator._codes(x)
-    return range_and_start(codes, errors_of(estimator, x, estimator._decoded(codes)))
+    return *range_and_start(codes, errors_of(estimator, x, estimator._decoded(codes))), images.levels([x])
