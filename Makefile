@@ -67,11 +67,12 @@ docs: $(READY)
 	$(BIN)/sphinx-build -W --keep-going --nitpicky --quiet docs build/docs
 	@echo "build/docs/index.html"
 
-# The README's and the report's pictures, from the demo's run.
+# The README's and the report's pictures, from the demo's run, and those of docs/displays.md.
 pictures: $(READY) browser
 	test -e runs/pictures/result.json || $(BIN)/narrows train dsprites --config examples/demo.toml --out runs/pictures
 	$(BIN)/narrows report runs/pictures
 	$(BIN)/python studies/screenshots.py runs/pictures report
+	$(BIN)/python studies/displays.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -14,7 +14,7 @@ from narrows._util.allocator import keep_memory
 from narrows._util.errors import NarrowsError
 from narrows.data.named import mnist
 from narrows.report.figures.figure_files import draw_curves
-from narrows.report.live.display import make_display
+from narrows.report.live.listeners import make_listener
 from narrows.report.text import answer
 from narrows.training.config import TrainConfig
 from narrows.training.start import train
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     keep_memory()
     try:
         (folder,) = arguments
-        outcome = train(CONFIG, data=mnist.read(Path(folder)), listener=make_display())
+        outcome = train(CONFIG, data=mnist.read(Path(folder)), listener=make_listener())
         result, run = outcome.result, outcome.folder
     except (ValueError, NarrowsError) as error:
         print(f"benchmarks/mnist.py: error: {error}", file=sys.stderr)

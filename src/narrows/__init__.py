@@ -56,6 +56,14 @@ if TYPE_CHECKING:
     from narrows.recipes.hidden_layers import HiddenNarrowing as HiddenNarrowing
     from narrows.recipes.optimiser import Muon as Muon, make_optimiser as make_optimiser
     from narrows.recipes.paper import Narrowing as Narrowing, draw_noise as draw_noise
+    from narrows.report.displays import (
+        CodesDisplay as CodesDisplay,
+        DimensionDisplay as DimensionDisplay,
+        FrontDisplay as FrontDisplay,
+        NarrowingDisplay as NarrowingDisplay,
+        ReconstructionDisplay as ReconstructionDisplay,
+        TraversalDisplay as TraversalDisplay,
+    )
     from narrows.report.run_page import write_report as write_report
     from narrows.runs.certificate import Terms as Terms
     from narrows.runs.evaluation import Evaluation as Evaluation
@@ -89,6 +97,14 @@ _HOMES = {
     "narrows.model.storage": ("load_model", "read_description", "save_model"),
     "narrows.model.vae": ("VAE", "GatedVAE", "gated_vae"),
     "narrows.networks": ("NetworkConfig",),
+    "narrows.report.displays": (
+        "CodesDisplay",
+        "DimensionDisplay",
+        "FrontDisplay",
+        "NarrowingDisplay",
+        "ReconstructionDisplay",
+        "TraversalDisplay",
+    ),
     "narrows.report.run_page": ("write_report",),
     "narrows.runs.folder": ("RunFolder",),
     "narrows.runs.certificate": ("Terms",),

@@ -139,7 +139,7 @@ def test_help_does_not_load_torch():
     assert done.returncode == 0, done.stderr
 
 
-def test_a_terminal_gets_a_live_display(images, tmp_path):
+def test_a_terminal_gets_a_live_view(images, tmp_path):
     code, text = in_a_terminal("train", images, "--tau", 30, "--steps", 40, "--out", tmp_path / "r", *SMALL)
     assert code == 0
     for fact in ("of 40", "error", "tau 30", "open", "lambda", "hits", "batches/s"):
@@ -366,14 +366,14 @@ def test_a_closed_pipe_does_not_end_the_training(images, tmp_path):
 
 
 def test_names_with_brackets_are_shown_as_they_are(tmp_path):
-    """On a terminal too, where the display knows a markup that uses brackets."""
-    from narrows.report.live.display import terminal_display
+    """On a terminal too, where the listener knows a markup that uses brackets."""
+    from narrows.report.live.listeners import terminal_listener
     from narrows.training.config import TrainConfig
     from narrows.training.listeners import RunStart
 
-    display = terminal_display()
-    display.begin(RunStart(TrainConfig(tau=1.0), None, ["data: a[/b][bold].npy"], 0))
-    display.end()
+    listener = terminal_listener()
+    listener.begin(RunStart(TrainConfig(tau=1.0), None, ["data: a[/b][bold].npy"], 0))
+    listener.end()
 
 
 def test_python_takes_arrays_and_numpys_numbers(tmp_path):

@@ -12,6 +12,7 @@ from torch import nn
 
 import narrows
 from faults.calls.constraint import CERTIFICATE, CONSTRAINT, OBJECTIVE
+from faults.calls.displays import DISPLAYS, draw
 from faults.calls.estimator import ESTIMATOR
 from faults.calls.frame import Case, Good, N
 from faults.calls.gates import GATES, PRUNING
@@ -61,6 +62,7 @@ TABLE: list[Case] = [
     *RUNS,
     *INFERENCE,
     *ESTIMATOR,
+    *DISPLAYS,
 ]
 
 ACCEPTED: dict[str, Callable[[Good], object]] = {
@@ -123,5 +125,12 @@ ACCEPTED: dict[str, Callable[[Good], object]] = {
     "Pretrained.of(Path)": lambda g: Pretrained.of(g.run),
     "from_pretrained(Path)": lambda g: Pretrained.from_pretrained(g.run),
     "NarrowVAE(numpy)": lambda g: settings_of(NarrowVAE(np.int64(3), explained=np.float32(0.5))),
+    "TraversalDisplay(numpy)": lambda g: draw(
+        narrows.TraversalDisplay, g.fitted, g, dimensions=np.array([1]), image_shape=np.array([2, 3])
+    ),
+    "CodesDisplay(list)": lambda g: draw(
+        narrows.CodesDisplay, g.fitted, g, y=g.x[:, 0].tolist(), dimensions=[np.int64(1), 0]
+    ),
+    "NarrowingDisplay(text)": lambda g: narrows.NarrowingDisplay.from_run(str(g.run)),
 }
 """Calls that must work."""

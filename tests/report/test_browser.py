@@ -13,7 +13,7 @@ import pytest
 from commands import small
 from narrows.cli import main
 from narrows.report.live import page as live_page
-from narrows.report.live.display import Budget, Following
+from narrows.report.live.listeners import Budget, Following
 from narrows.runs.folder import RunFolder
 from narrows.training.config import TrainConfig
 from narrows.training.listeners import RunStart
@@ -46,16 +46,16 @@ class TrainingRun:
         self.header, *self.rows = self.folder.metrics.read_text().splitlines(keepends=True)
         self.result = self.folder.result.read_text()
         self.folder.result.unlink()
-        self.display = Following(live_page.LivePage(), Budget(0.0))
+        self.listener = Following(live_page.LivePage(), Budget(0.0))
         self.grow(rows)
 
     def grow(self, rows: int) -> None:
         self.folder.metrics.write_text(self.header + "".join(self.rows[:rows]))
-        self.display.begin(RunStart(TrainConfig(), self.folder, [], 0))
+        self.listener.begin(RunStart(TrainConfig(), self.folder, [], 0))
 
     def end(self) -> None:
         self.folder.result.write_text(self.result)
-        self.display.end()
+        self.listener.end()
 
 
 class Opened(Watched):

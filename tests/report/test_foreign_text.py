@@ -145,7 +145,7 @@ def test_a_figure_that_is_a_link_is_not_published(run, tmp_path):
 
 
 def test_bars_while_data_are_read_take_any_name(tmp_path, capsys):
-    from narrows.report.live.display import LoadingBars, LoadingLines
+    from narrows.report.live.listeners import LoadingBars, LoadingLines
 
     for shown in (LoadingBars(), LoadingLines()):
         shown.loading(f"reading [/red]{OWNED}.csv", 1, 2)

@@ -1,6 +1,5 @@
 """Reports as the command line writes them: whole, self-contained, small, and never in the way of the results."""
 
-import csv
 import html
 import json
 import re
@@ -37,29 +36,6 @@ def assert_self_contained(page: str) -> None:
     assert not re.search(r"url\((?!#)", page)
     assert "@import" not in page
     assert len(page.encode()) < 5 * MEGABYTES
-
-
-@pytest.fixture(scope="module")
-def squares(images, tmp_path_factory):
-    """A run on images, with the fast recipe, so that gates close."""
-    out = tmp_path_factory.mktemp("report") / "squares"
-    assert main(["train", str(images), "--tau", "60", "--steps", "150", "--out", str(out), *FAST]) == 0
-    return out
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    """A run on a table whose columns have names that would do harm."""
-    folder = tmp_path_factory.mktemp("table")
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((300, 2)) @ rng.standard_normal((2, 4)) * [1, 20, 3000, 1] + [0, 5, 40_000, 1]
-    with (folder / "t.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["height", "<script>alert(1)</script>", "income & more", '"quoted"'])
-        writer.writerows(x.tolist())
-    out = folder / "run"
-    assert main(["train", str(folder / "t.csv"), "--explained", "0.8", "--steps", "100", "--out", str(out), *FAST]) == 0
-    return out
 
 
 def test_a_run_leaves_a_whole_report(squares, capsys):

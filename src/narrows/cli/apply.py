@@ -156,10 +156,10 @@ def export(run: Run, /, *, to: Literal["onnx", "torch", "safetensors"], out: Out
 def _opened(
     run: Path, out: Path, trust_data: bool = False, any_ending: bool = False
 ) -> "Iterator[tuple[Trained, Progress]]":
-    """Open the model and a display of progress; raise first if `out` cannot be written."""
+    """Open the model and what shows progress; raise first if `out` cannot be written."""
     from narrows.inference.stream import check_output
     from narrows.inference.trained import open_trained
-    from narrows.report.live.display import show_loading
+    from narrows.report.live.listeners import show_loading
 
     check_output(out, *([out.suffix] if any_ending else [".npy"]))
     with show_loading() as progress:

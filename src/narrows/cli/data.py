@@ -34,7 +34,7 @@ def get(name: str, /, *, source: Literal["drawn", "official"] = "official") -> N
         official: the published files; drawn: draw the set instead (dsprites, shapes3d).
     """
     from narrows.data import find_set, open_set
-    from narrows.report.live.display import show_loading
+    from narrows.report.live.listeners import show_loading
 
     with show_loading() as loading:
         data = open_set(find_set(name), source, loading)

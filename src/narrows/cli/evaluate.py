@@ -37,7 +37,7 @@ def evaluate(
     """
     from narrows.evaluation.evaluate import evaluate
     from narrows.report.evaluation import evaluation_table
-    from narrows.report.live.display import show_loading
+    from narrows.report.live.listeners import show_loading
 
     with show_loading() as progress:
         evaluation = evaluate(run, against, samples, seed, components, progress=progress, trust_data=trust_data)

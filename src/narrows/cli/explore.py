@@ -29,7 +29,7 @@ def explore(run: Path, /, *, port: int = 0, trust_data: TrustData = False) -> No
 
     from narrows.explorer.models import open_explorer
     from narrows.explorer.server import Server
-    from narrows.report.live.display import show_loading
+    from narrows.report.live.listeners import show_loading
     from narrows.training.signals import StopRequest
 
     torch.set_num_threads(1)  # decoding one example is too little work to share

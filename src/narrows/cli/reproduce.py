@@ -59,7 +59,7 @@ def reproduce(
     from narrows.paper.folder import ExperimentFolder
     from narrows.paper.page import command, write_page
     from narrows.paper.scheduler import run_jobs
-    from narrows.report.live.display import make_display
+    from narrows.report.live.listeners import make_listener
     from narrows.sweeps.engine import Engine, Resources, cores
     from narrows.training.signals import Interrupted
 
@@ -72,7 +72,7 @@ def reproduce(
     folder = ExperimentFolder(out or Path("runs") / f"reproduce-{experiment}", experiment)
     folder.open(options, resume)
     try:
-        rows = run_jobs(folder, planned, chosen, make_display(), lambda rows: write_page(folder, options, rows))
+        rows = run_jobs(folder, planned, chosen, make_listener(), lambda rows: write_page(folder, options, rows))
     except Interrupted as stopped:
         words = [
             *command(experiment, options),

@@ -45,12 +45,12 @@ def sweep(
     jobs
         Runs at a time; by default as many as there are cores for, or on an existing cluster as it takes.
     """
-    from narrows.report.live.display import make_display
+    from narrows.report.live.listeners import make_listener
     from narrows.sweeps.start import sweep
     from narrows.training.signals import Interrupted
 
     try:
-        table = sweep(file, out, engine, jobs, address, resume, make_display())
+        table = sweep(file, out, engine, jobs, address, resume, make_listener())
     except Interrupted as stopped:
         words = ["narrows", "sweep", str(file), *chosen_options(stopped.folder, engine, address, jobs)]
         say(f"stopped by {signal.Signals(stopped.number).name}; continue with: {shlex.join(words)} --resume")

@@ -71,11 +71,11 @@ def train(
     live
         Show the curves while it trains, in the terminal and in the run's report.html, which reloads itself.
     """
-    from narrows.report.live.display import make_display
+    from narrows.report.live.listeners import make_listener
     from narrows.training.start import train
 
     chosen = _with_data(settings, data)
-    _show(train(chosen, out, listener=make_display(live), resume=resume), chosen.data)
+    _show(train(chosen, out, listener=make_listener(live), resume=resume), chosen.data)
 
 
 @app.command
@@ -110,10 +110,10 @@ def front(
     live
         Show the curves while it trains, in the terminal and in the front's report.html, which reloads itself.
     """
-    from narrows.report.live.display import make_display
+    from narrows.report.live.listeners import make_listener
     from narrows.training.front import train_front
 
-    _show(train_front(_with_data(settings, data), taus.split(","), out, listener=make_display(live), resume=resume))
+    _show(train_front(_with_data(settings, data), taus.split(","), out, listener=make_listener(live), resume=resume))
 
 
 @app.command
@@ -129,16 +129,16 @@ def resume(run: Path, /, *, steps: int | None = None, live: bool = False) -> Non
     live
         Show the curves while it trains, as for `narrows train`.
     """
-    from narrows.report.live.display import make_display
+    from narrows.report.live.listeners import make_listener
     from narrows.training.front import resume_front
     from narrows.training.start import resume
 
     if FrontFolder(run).about.exists():
         if steps is not None:
             raise NarrowsError(f"{setting('steps')} is for single runs; a front ends by itself")
-        outcome: Outcome | FrontOutcome = resume_front(run, listener=make_display(live))
+        outcome: Outcome | FrontOutcome = resume_front(run, listener=make_listener(live))
     else:
-        outcome = resume(run, steps, listener=make_display(live))
+        outcome = resume(run, steps, listener=make_listener(live))
     _show(outcome)
 
 

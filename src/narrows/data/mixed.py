@@ -87,6 +87,12 @@ def starts_of(values: int, widths: Sequence[int]) -> list[int]:
     return [*range(numbers), *(numbers + end - width for end, width in zip(accumulate(widths), widths, strict=True))]
 
 
+def column_of_values(columns: Sequence[Column]) -> list[int]:
+    """Return the column that each of a vector's values belongs to, as its place in the table."""
+    widths = [max(1, len(columns[place].levels)) for place in stored_order(columns)]
+    return [place for place, width in zip(stored_order(columns), widths, strict=True) for _ in range(width)]
+
+
 def by_column(values: np.ndarray, columns: Sequence[Column]) -> np.ndarray:
     """Return what belongs to values, `(values, ...)`, as sums over columns in the order of the table."""
     widths = widths_of(columns)

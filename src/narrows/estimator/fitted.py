@@ -55,20 +55,28 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         x = self._examples(X)
         if n_components is not None:
             check_scalar(n_components, "n_components", Integral, min_val=0, max_val=self.n_components_)
-        parts = self._parts(x)
-        return torch.cat([model.encode(batch).mean[:, :n_components] for _, batch, model in parts]).numpy()
+        return self._codes(x)[:, :n_components]
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         """Decode codes, of all dimensions or of the first ones, (N, k), into examples in their own unit."""
+        out = self._decoded(X)
+        return to_frame(out, self.table_, self.kind_) if self.table_ else out
+
+    def _codes(self, x: np.ndarray) -> np.ndarray:
+        """Return the codes of examples that have been checked."""
+        return torch.cat([model.encode(batch).mean for _, batch, model in self._parts(x)]).numpy()
+
+    def _decoded(self, X: ArrayLike) -> np.ndarray:
+        """Return what codes are decoded to as an array, with a block of values for each category."""
         check_is_fitted(self)
-        z = check_array(X, dtype=[np.float64, np.float32], ensure_min_features=0, input_name="X")
+        z: np.ndarray = check_array(X, dtype=[np.float64, np.float32], ensure_min_features=0, input_name="X")
         if z.shape[1] > self.n_components_:
             raise ValueError(f"codes have {self.n_components_} columns, one per dimension; X has {z.shape[1]}")
         z = np.pad(z, ((0, 0), (0, self.n_components_ - z.shape[1])))
         out = np.empty((len(z), *self.shape_), z.dtype)
         for part, batch, model in self._parts(z):
             out[part] = self._outside(model.decode(batch))
-        return to_frame(out, self.table_, self.kind_) if self.table_ else out
+        return out
 
     def impute(self, X: ArrayLike) -> Any:
         """Return `X` with reconstructions in place of missing values; values that were observed stay as they are.

@@ -33,7 +33,7 @@ from narrows.model.vae import VAE
 from narrows.networks import NetworkConfig
 from narrows.recipes.registry import RecipeName
 from narrows.runs.certificate import CONFIDENCE, FEWEST, with_bound
-from narrows.runs.records import MetricRow, Result
+from narrows.runs.records import MetricRow, Result, as_history
 from narrows.training.front import checked_taus
 from narrows.training.listeners import Listener, RunStart
 from narrows.training.setup import Build
@@ -265,8 +265,7 @@ class NarrowVAE(FittedVAE):
             self.feature_cost_ = np.array(result.feature_costs)
         elif hasattr(self, "feature_cost_"):
             del self.feature_cost_
-        columns = zip(*(vars(row).values() for row in found.rows), strict=True)
-        self.history_ = dict(zip(MetricRow.columns(), map(list, columns), strict=False))
+        self.history_ = as_history(found.rows)
 
     def _listener(self, prepared: Prepared) -> Listener:
         return _Printer(prepared.square) if self.verbose else Listener()

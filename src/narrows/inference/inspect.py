@@ -6,7 +6,9 @@ column's unit. A traversal moves one dimension from the 1st to the 99th percenti
 where one input with the median error has them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -31,6 +33,10 @@ SAMPLES = 32
 PERCENTILES = (1.0, 99.0)
 NORMAL_99 = 2.326
 """The 99th percentile of a standard normal: the range of a dimension whose codes are unknown."""
+
+
+Which = Literal["best", "median", "worst"]
+"""Inputs by their error."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,10 @@ class Inspection:
     """The code of the input with the median error, (n,)."""
     unit: np.ndarray | float
     """The unit in which each column's error counts."""
+    index: np.ndarray
+    """Which examples of the data these inputs are, (inputs,)."""
+    codes: np.ndarray
+    """Their codes, (inputs, n)."""
 
 
 @torch.no_grad()
@@ -77,8 +87,7 @@ def inspect_model(trained: Trained, data: Data, split_seed: int) -> Inspection:
         at_mean[here], codes[here] = each.sum(1), posterior.mean
         if not data.is_image:
             columns.add(each)
-    order = np.argsort(at_mean, kind="stable")
-    middle = max(0, len(order) // 2 - SHOWN // 2)
+    shown, (ranges, start) = by_error(at_mean), range_and_start(codes, at_mean)
 
     def reconstructions(chosen: np.ndarray) -> Reconstructions:
         x = data.exact.batch(index[chosen])
@@ -86,14 +95,29 @@ def inspect_model(trained: Trained, data: Data, split_seed: int) -> Inspection:
 
     return Inspection(
         errors=errors,
-        best=reconstructions(order[:SHOWN]),
-        median=reconstructions(order[middle : middle + SHOWN]),
-        worst=reconstructions(order[::-1][:SHOWN]),
+        best=reconstructions(shown["best"]),
+        median=reconstructions(shown["median"]),
+        worst=reconstructions(shown["worst"]),
         column_errors=None if data.is_image else columns.mean,
-        ranges=np.percentile(codes, PERCENTILES, axis=0),
-        start=codes[order[len(order) // 2]],
+        ranges=ranges,
+        start=start,
         unit=unit if isinstance(unit, float) else unit.numpy(),
+        index=index,
+        codes=codes,
     )
+
+
+def by_error(errors: np.ndarray) -> dict[Which, np.ndarray]:
+    """Return the places of the inputs with the smallest, the median and the largest errors, at most 6 of each."""
+    order = np.argsort(errors, kind="stable")
+    middle = max(0, len(order) // 2 - SHOWN // 2)
+    return {"best": order[:SHOWN], "median": order[middle : middle + SHOWN], "worst": order[::-1][:SHOWN]}
+
+
+def range_and_start(codes: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what a traversal moves through: the percentiles of codes, (2, n), and the code with the median error."""
+    order = np.argsort(errors, kind="stable")
+    return np.percentile(codes, PERCENTILES, axis=0), codes[order[len(order) // 2]]
 
 
 def evenly_spaced(index: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -113,19 +137,28 @@ class Traversal:
     """The decoded examples, `(POSITIONS, ...)`."""
 
 
-@torch.no_grad()
 def traverse(trained: Trained, inspection: Inspection | None, result: Result | None) -> list[Traversal]:
     """Move each dimension, at most 64 of them, through its range; without test inputs, around the mean code."""
     if inspection is not None:
         (low, high), start = inspection.ranges, inspection.start
     else:
         low, high, start = assumed_ranges(trained.model.n, result)
-    traversals = []
-    for j in range(min(trained.model.n, TRAVERSED)):
-        codes = np.repeat(start[None].astype(np.float32), POSITIONS, axis=0)
-        codes[:, j] = np.linspace(low[j], high[j], POSITIONS)
-        traversals.append(Traversal(j, codes[:, j], layout(trained.model.decode(torch.from_numpy(codes)))))
-    return traversals
+
+    @torch.no_grad()
+    def decode(codes: np.ndarray) -> np.ndarray:
+        return layout(trained.model.decode(torch.from_numpy(codes)))
+
+    start = start.astype(np.float32)
+    return [move(decode, j, low, high, start) for j in range(min(trained.model.n, TRAVERSED))]
+
+
+def move(
+    decode: Callable[[np.ndarray], np.ndarray], j: int, low: np.ndarray, high: np.ndarray, start: np.ndarray
+) -> Traversal:
+    """Move dimension j through its range, from `low` to `high`, with the others as in `start`."""
+    codes = np.repeat(start[None], POSITIONS, axis=0)
+    codes[:, j] = np.linspace(low[j], high[j], POSITIONS)
+    return Traversal(j, codes[:, j], decode(codes))
 
 
 def assumed_ranges(n: int, result: Result | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

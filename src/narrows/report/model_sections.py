@@ -1,5 +1,6 @@
 """The sections of a run's page that need its model: reconstructions, errors, traversals and samples."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,12 +9,14 @@ from narrows._util.errors import NarrowsError
 from narrows._util.text import printable
 from narrows.data import Data
 from narrows.data.mixed import by_column
+from narrows.data.mixed import Column, column_of_values
 from narrows.inference.inspect import Inspection, Reconstructions, Traversal, inspect_model, prior_samples, traverse
 from narrows.inference.trained import Trained, open_trained, training_data
 from narrows.report import images, text
 from narrows.report.contents import RunContents
 from narrows.report.figures import charts
 from narrows.report.html import Block, ChartFigure, Group, Heading, Picture, Table, Text
+from narrows.runs.records import Result
 
 MOST_COLUMNS = 30
 """Columns in the table of errors: those with the largest."""
@@ -131,11 +134,22 @@ def traversals(run: RunContents, model: ModelContents) -> list[Block]:
     if is_image:
         return [Text(note), Group("strips", _strips(shown, costs))]
     columns, unit = trained.columns, 1.0 if model.heldout is None else model.heldout.unit
+    shown_values = [telling_values(one, unit, trained.table, run.result) for one in shown]
     drawn = [
-        ChartFigure(f"traversal-{one.dimension}", charts.traversal_chart(one, columns, unit), cost)
-        for one, cost in zip(shown, costs, strict=True)
+        ChartFigure(f"traversal-{one.dimension}", charts.traversal_chart(one, columns, unit, values), cost)
+        for one, values, cost in zip(shown, shown_values, costs, strict=True)
     ]
     return [Text(note), Group("grid three", drawn)]
+
+
+def telling_values(
+    one: Traversal, unit: np.ndarray | float, table: Sequence[Column], result: Result | None
+) -> list[int]:
+    """Return the values of a vector that a dimension says most about, as far as the answer says."""
+    if result is None or not result.feature_costs:
+        return charts.shown_columns(one, unit)
+    costs = np.array([of_column[one.dimension] for of_column in result.feature_costs])
+    return charts.shown_columns(one, unit, costs, column_of_values(table))
 
 
 def _strips(moved: list[Traversal], costs: list[str]) -> list[Picture]:

@@ -81,6 +81,12 @@ class MetricRow(CsvRow):
         return replace(self, error=self.error * square, watched=self.watched * square)
 
 
+def as_history(rows: Iterable[MetricRow]) -> dict[str, list[Any]]:
+    """Return rows as one list per column."""
+    columns = zip(*(vars(row).values() for row in rows), strict=True)
+    return dict(zip(MetricRow.columns(), map(list, columns), strict=False))
+
+
 @dataclass(frozen=True)
 class DecisionRow(CsvRow):
     """One row of decisions.csv: what the recipe did after a batch, and why."""

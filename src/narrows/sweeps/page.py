@@ -6,7 +6,7 @@ from pathlib import Path
 from narrows._util.printing import warn
 from narrows.inference.trained import was_named
 from narrows.report.comparison import write_comparison
-from narrows.report.live.display import Budget
+from narrows.report.live.listeners import Budget
 from narrows.runs.folder import RunFolder
 from narrows.sweeps.table import SweepTable
 

@@ -9,7 +9,7 @@ certify     which of them the run ends with
 sinks       where a run writes: a folder, or memory
 start       starting and resuming a run
 front       one run for several taus
-listeners   what training tells a display
+listeners   what training tells those who show it
 state       what a checkpoint must hold
 checkpoint, model_file, trackers, signals
 """

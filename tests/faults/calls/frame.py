@@ -7,7 +7,9 @@
 regular expression that the line must begin with.
 """
 
+import functools
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,7 @@ from narrows import (
     L0Gates,
     Narrowing,
     NarrowsError,
+    NarrowVAE,
     NetworkConfig,
     Sampler,
     TrainConfig,
@@ -88,6 +91,12 @@ class Good:
         config = TrainConfig(tau=1.0, n=N, steps=4, recipe="paper", width=1, values="any", batch=8, log_every=2)
         narrows.train(config, self.run, self.x.numpy())
         self.sampler = Sampler("prior", torch.ones(1), torch.zeros(1, N), torch.eye(N)[None])
+
+    @functools.cached_property
+    def fitted(self) -> NarrowVAE:
+        """An estimator that was fitted to `x`, with all of its dimensions."""
+        with warnings.catch_warnings(action="ignore"):
+            return NarrowVAE(N, max_steps=2, width=1, device="cpu", random_state=0).fit(self.x.numpy())
 
     def draw(self, count: int, generator: torch.Generator) -> torch.Tensor:
         return self.x[torch.randint(len(self.x), (count,), generator=generator)]

@@ -123,7 +123,7 @@ def test_train_live_shows_the_curves_and_leaves_the_report(images, tmp_path):
 
 
 def test_curves_that_cannot_be_drawn_are_one_warning(tmp_path, capsys):
-    from narrows.report.live.display import terminal_display
+    from narrows.report.live.listeners import terminal_listener
     from narrows.training.config import TrainConfig, to_dict
     from narrows.training.listeners import RunStart
 
@@ -131,10 +131,10 @@ def test_curves_that_cannot_be_drawn_are_one_warning(tmp_path, capsys):
     folder.checkpoints.mkdir(parents=True)
     folder.write_config(to_dict(TrainConfig(tau=1.0, n=4)))
     folder.metrics.write_text("step\nthis is no row\n")
-    display = terminal_display(live=True)
-    display.begin(RunStart(TrainConfig(tau=1.0, n=4), folder, [], 0))
-    display.row(MetricRow(10, 2.5, 4.0, 4, 1.5, 0.25, 4.0, 6.5, 1.0, 2.25))
-    display.end()
+    listener = terminal_listener(live=True)
+    listener.begin(RunStart(TrainConfig(tau=1.0, n=4), folder, [], 0))
+    listener.row(MetricRow(10, 2.5, 4.0, 4, 1.5, 0.25, 4.0, 6.5, 1.0, 2.25))
+    listener.end()
     assert capsys.readouterr().err.count("narrows: warning: training goes on without the curves (") == 1
 
 

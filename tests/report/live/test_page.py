@@ -3,9 +3,9 @@
 import math
 import re
 
-from narrows.report.live import display as live_display
-from narrows.report.live.display import Budget, Following
+from narrows.report.live import listeners
 from narrows.report.live.follow import Follower
+from narrows.report.live.listeners import Budget, Following
 from narrows.report.live.page import EVERY, LivePage, drop_live, page
 from narrows.runs.folder import RunFolder
 from narrows.runs.records import MetricRow
@@ -29,7 +29,7 @@ class Clock:
 
 def test_at_most_its_share_of_the_time_is_spent(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(live_display.time, "monotonic", clock)
+    monkeypatch.setattr(listeners.time, "monotonic", clock)
     budget, spent = Budget(every=5.0, share=0.02), 0.0
     while clock.now < 5_000:
         if budget.is_due():
@@ -43,19 +43,19 @@ def test_at_most_its_share_of_the_time_is_spent(monkeypatch):
 
 
 def test_the_page_of_a_training_run_reloads_itself_and_a_stopped_one_does_not(folder):
-    display = Following(LivePage(), Budget(every=0.0, share=math.inf))
-    display.begin(RunStart(TrainConfig(), folder, [], 0))
+    listener = Following(LivePage(), Budget(every=0.0, share=math.inf))
+    listener.begin(RunStart(TrainConfig(), folder, [], 0))
     first = folder.report.read_text()
     assert 'data-refresh="5.000"' in first
     assert "location.reload" in first
     assert "There are no metrics yet" in first
-    display.row(add(folder, 10))
+    listener.row(add(folder, 10))
     page = folder.report.read_text()
     assert "Batch 10: 4 gates open" in page
     assert 'data-refresh="' in page
     assert re.findall(r'<section id="(\w+)">', page) == ["training", "gates", "settings"]
     add(folder, 20)
-    display.end()
+    listener.end()
     stopped = folder.report.read_text()
     assert "data-refresh" not in stopped
     assert "location.reload" not in stopped
@@ -64,21 +64,21 @@ def test_the_page_of_a_training_run_reloads_itself_and_a_stopped_one_does_not(fo
 
 
 def test_the_path_of_the_page_is_printed_once(folder, capsys):
-    display = Following(LivePage(), Budget(EVERY))
-    display.begin(RunStart(TrainConfig(), folder, [], 0))
-    display.begin(RunStart(TrainConfig(), folder, [], 10))
+    listener = Following(LivePage(), Budget(EVERY))
+    listener.begin(RunStart(TrainConfig(), folder, [], 0))
+    listener.begin(RunStart(TrainConfig(), folder, [], 10))
     assert capsys.readouterr().out == f"live page: {folder.report}\n"
 
 
 def test_a_failure_is_one_warning(folder, capsys):
-    display = Following(LivePage(), Budget(every=0.0, share=math.inf))
-    display.begin(RunStart(TrainConfig(), folder, [], 0))
+    listener = Following(LivePage(), Budget(every=0.0, share=math.inf))
+    listener.begin(RunStart(TrainConfig(), folder, [], 0))
     capsys.readouterr()
     folder.report.unlink()
     folder.report.mkdir()  # where no file can be put
     for step in (10, 20):
-        display.row(add(folder, step))
-    display.end()
+        listener.row(add(folder, step))
+    listener.end()
     printed = capsys.readouterr()
     assert printed.out == ""
     assert re.fullmatch(r"narrows: warning: training goes on without the live page \(\w+: [^\n]*\)\n", printed.err)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from narrows.recipes.registry import RecipeTraits
 from narrows.report.contents import RunContents
 from narrows.report.figures.gate_lines import open_counts
 from narrows.report.figures.specification import BLUE, GREEN, GREY, ORANGE, Axis, Chart, GateLine, Rule, Series
@@ -27,18 +28,41 @@ WIDE = 20
 
 def run_charts(run: RunContents) -> list[Chart]:
     """Return the four curves of one run: error, gates, multiplier and tolerance hits."""
-    rows = thin(run.rows)
+    counts = open_counts(run.decisions, run.n, run.rows[-1].step)
+    saved = None if run.result is None else run.result.model_step
+    return curve_charts(run.rows, run.recipe, run.n, run.tau, counts, saved)
+
+
+def curve_charts(
+    rows: Sequence[MetricRow],
+    recipe: RecipeTraits,
+    n: int,
+    tau: float | None,
+    counts: tuple[Sequence[int], Sequence[int]],
+    saved: int | None,
+) -> list[Chart]:
+    """Return the four curves.
+
+    Arguments:
+        rows: The metrics, at least one.
+        recipe: What the recipe does.
+        n: Latent dimensions at the start.
+        tau: The promise, if there is one.
+        counts: The batches at which the number of open gates changed, and the numbers.
+        saved: The batch after which the saved model was taken, if there is one.
+    """
+    rows = thin(rows)
     errors = [_curve("training error", rows, "error", thin=True)]
-    if run.recipe.measures_heldout:
+    if recipe.measures_heldout:
         errors.append(_curve("held-out error, averaged weights", rows, "watched", GREEN))
-    if run.recipe.samples_gates:
+    if recipe.samples_gates:
         gates = [_curve("sum of π", rows, "gate_sum"), _curve("open gates", rows, "open", GREY, step=True, dash=True)]
     else:
-        gates = [Series("open gates", *open_counts(run.decisions, run.n, rows[-1].step), step=True)]
-    bound = [] if run.tau is None else [_tau_rule(run.tau, ORANGE)]
-    saved = [] if run.result is None else [Rule("x", run.result.model_step, "the saved model", GREY)]
+        gates = [Series("open gates", *counts, step=True)]
+    bound = [] if tau is None else [_tau_rule(tau, ORANGE)]
+    taken = [] if saved is None else [Rule("x", saved, "the saved model", GREY)]
     curves = [errors, gates, [_curve("", rows, "multiplier")], [_curve("", rows, "hits")]]
-    return _four_charts(curves, _highest_error(rows, run.tau), run.n, bound, saved)
+    return _four_charts(curves, _highest_error(rows, tau), n, bound, taken)
 
 
 def comparison_charts(runs: Sequence[tuple[str, RunContents]], colours: Sequence[int] = ()) -> list[Chart]:
@@ -136,10 +160,21 @@ def _edges(top: float, tau: float | None) -> list[float]:
 
 def front_chart(results: Sequence[Result], links: Sequence[str | None] = ()) -> Chart:
     """Return dimensions against tau, one point per model; hollow points do not keep the promise."""
-    taus, dims = [result.tau or 0.0 for result in results], [result.dims for result in results]
+    taus, errors = [result.tau or 0.0 for result in results], [result.heldout.error for result in results]
+    return levels_chart(taus, [result.dims for result in results], errors, [result.met for result in results], links)
+
+
+def levels_chart(
+    taus: Sequence[float],
+    dims: Sequence[int],
+    errors: Sequence[float],
+    met: Sequence[bool],
+    links: Sequence[str | None] = (),
+) -> Chart:
+    """Return the same from one list per quantity."""
     notes = [
-        f"τ {tau:g}: {result.dims} dimensions, error {result.heldout.error:.4g}, {'met' if result.met else 'not met'}"
-        for tau, result in zip(taus, results, strict=True)
+        f"τ {tau:g}: {k} dimensions, error {error:.4g}, {'met' if kept else 'not met'}"
+        for tau, k, error, kept in zip(taus, dims, errors, met, strict=True)
     ]
     points = Series(
         "",
@@ -147,7 +182,7 @@ def front_chart(results: Sequence[Result], links: Sequence[str | None] = ()) -> 
         dims,
         step=True,
         marks=True,
-        hollow=[not result.met for result in results],
+        hollow=[not kept for kept in met],
         labels=list(map(str, dims)),
         notes=notes,
         links=list(links),
@@ -170,7 +205,11 @@ def front_chart(results: Sequence[Result], links: Sequence[str | None] = ()) -> 
 
 def scree_chart(result: Result) -> Chart:
     """Return the error of decoding only the first k dimensions, for every k from 0 to all of them."""
-    errors = result.errors_of_first
+    return first_chart(result.errors_of_first, result.tau)
+
+
+def first_chart(errors: Sequence[float], tau: float | None) -> Chart:
+    """Return the same from the errors."""
     notes = [f"first {k}: error {error:.4g}" for k, error in enumerate(errors)]
     marks = len(errors) <= 64
     title = "Error with the first k dimensions"
@@ -178,28 +217,32 @@ def scree_chart(result: Result) -> Chart:
         title,
         f"{title}: {'; '.join(notes)}.",
         Axis("dimensions decoded", 0, len(errors) - 1, whole=True),
-        Axis("error per input", 0, 1.08 * max(_finite([*errors, result.tau or 0.0]))),
+        Axis("error per input", 0, 1.08 * max(_finite([*errors, tau or 0.0]))),
         series=[Series("", range(len(errors)), errors, marks=marks, notes=notes if marks else ())],
-        rules=[] if result.tau is None else [_tau_rule(result.tau, ORANGE)],
+        rules=[] if tau is None else [_tau_rule(tau, ORANGE)],
         height=260,
     )
 
 
 def cost_chart(runs: Sequence[tuple[int, str, Result]]) -> Chart:
     """Return several runs' costs of removal, largest first. A run's number gives its colour."""
+    return costs_chart([(i, name, [dimension.cost for dimension in result.dimensions]) for i, name, result in runs])
+
+
+def costs_chart(runs: Sequence[tuple[int, str, Sequence[float]]]) -> Chart:
+    """Return the same from the costs."""
     series = []
-    for i, name, result in runs:
-        costs = [dimension.cost for dimension in result.dimensions]
+    for i, name, costs in runs:
         colour, dash = run_style(i)
         series.append(Series(name, range(1, len(costs) + 1), costs, colour, dash=dash, marks=len(costs) <= 64))
     most = max(len(one.x) for one in series)
-    costs = [cost for one in series for cost in one.y]
+    every = [cost for one in series for cost in one.y]
     title = "Cost of removal of each kept dimension, largest first"
     return Chart(
         title,
         _about(title, series),
         Axis("dimension, by cost", 0.5, most + 0.5, whole=True),
-        Axis("cost of removal", min(_finite([0.0, *costs])), 1.1 * max(_finite([0.0, *costs]))),
+        Axis("cost of removal", min(_finite([0.0, *every])), 1.1 * max(_finite([0.0, *every]))),
         series=series,
         height=260,
     )
@@ -210,12 +253,42 @@ def run_style(place: int) -> tuple[int, bool]:
     return RUN_COLOURS[place % len(RUN_COLOURS)], place >= len(RUN_COLOURS)
 
 
-def traversal_chart(one: "Traversal", columns: Sequence[str], unit: np.ndarray | float) -> Chart:
-    """Return what one dimension does to a vector: named columns against the code, unnamed values as profiles."""
+def shown_columns(
+    one: "Traversal", unit: np.ndarray | float, costs: np.ndarray | None = None, of_values: Sequence[int] = ()
+) -> list[int]:
+    """Return the values that a dimension's chart shows: those of the columns that the dimension says most about.
+
+    Of a category it is the level that moves most. Without costs it is the values that move most.
+
+    Arguments:
+        one: The dimension moved through its range.
+        unit: The unit of each value.
+        costs: By how much each column's error rises without the dimension, (columns,).
+        of_values: The column of each value; by default each value is a column.
+    """
+    moved = np.nan_to_num(np.ptp(one.decoded / unit, axis=0))
+    column = np.array(of_values) if len(of_values) == len(moved) else np.arange(len(moved))
+    if costs is None or len(costs) != column.max() + 1:
+        return np.argsort(-moved, kind="stable")[:MOST_MOVING].tolist()
+    first = np.argsort(-np.asarray(costs), kind="stable")[:MOST_MOVING]
+    return [max(np.flatnonzero(column == c).tolist(), key=lambda value: moved[value]) for c in first]
+
+
+def traversal_chart(
+    one: "Traversal", columns: Sequence[str], unit: np.ndarray | float, shown: Sequence[int] | None = None
+) -> Chart:
+    """Return what one dimension does to a vector: named columns against the code, unnamed values as profiles.
+
+    Arguments:
+        one: The dimension moved through its range.
+        columns: The names of the values, if they have any.
+        unit: The unit of each value.
+        shown: The values that are shown, of named ones; by default those that move most.
+    """
     if columns:
         scaled = one.decoded / unit
         moved = scaled - scaled[len(scaled) // 2]
-        most = np.argsort(-np.ptp(scaled, axis=0), kind="stable")[:MOST_MOVING]
+        most = shown_columns(one, unit) if shown is None else shown
         xs = one.positions.tolist()
         series = [Series(columns[c], xs, moved[:, c].tolist(), RUN_COLOURS[i]) for i, c in enumerate(most)]
         x, label = Axis("code", xs[0], xs[-1]), "change"

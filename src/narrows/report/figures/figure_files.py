@@ -15,6 +15,7 @@ from narrows.runs.records import Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777", "#000000")
 """The colours of specification.py."""
@@ -58,11 +59,13 @@ def new_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def draw_chart(axes: "Axes", chart: Chart) -> None:
-    """Draw one chart of lines."""
+def draw_chart(axes: "Axes", chart: Chart, legend: bool = True) -> "list[Line2D]":
+    """Draw one chart of lines, and return the lines of its series and of its rules."""
+    lines = []
     for series in chart.series:
         colour, style = PALETTE[series.colour], "--" if series.dash else "-"
         (line,) = axes.plot(series.x, series.y, style, color=colour, label=series.name or None)
+        lines.append(line)
         line.set(linewidth=0.9 if series.thin else 1.2, drawstyle="steps-post" if series.step else "default")
         for i, (x, y) in enumerate(zip(series.x, series.y, strict=True) if series.marks else ()):
             fill = "white" if series.hollow and series.hollow[i] else colour
@@ -72,7 +75,7 @@ def draw_chart(axes: "Axes", chart: Chart) -> None:
     for rule in chart.rules:
         draw = axes.axhline if rule.axis == "y" else axes.axvline
         style = "--" if rule.dash else "-"
-        draw(rule.at, color=PALETTE[rule.colour], linestyle=style, linewidth=1, label=rule.name)
+        lines.append(draw(rule.at, color=PALETTE[rule.colour], linestyle=style, linewidth=1, label=rule.name))
     for name, axis in (("x", chart.x), ("y", chart.y)):
         axes.set(**{f"{name}lim": (axis.min, axis.max), f"{name}label": axis.label})
         if axis.log:
@@ -80,8 +83,9 @@ def draw_chart(axes: "Axes", chart: Chart) -> None:
         _format_ticks(getattr(axes, f"{name}axis"), axis)
     plain(axes)
     names = [series.name for series in chart.series] + [rule.name for rule in chart.rules]
-    if len([name for name in names if name]) > 1:
+    if legend and len([name for name in names if name]) > 1:
         axes.legend(loc="upper right", frameon=False, fontsize=9)
+    return lines
 
 
 def _format_ticks(ticks: Any, axis: Axis) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from narrows._util.console import make_console
 from narrows._util.printing import print_line
-from narrows.report.live.display import PLAIN_SECONDS, Budget, Lines
 from narrows.report.live.follow import Follower, Snapshot
+from narrows.report.live.listeners import PLAIN_SECONDS, Budget, Lines
 from narrows.report.live.screen import Screen, no_news
 
 

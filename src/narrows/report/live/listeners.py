@@ -221,7 +221,7 @@ class LoadingBars(Listener):
         self.bar, self.tasks = None, {}
 
 
-def make_display(live: bool = False) -> Listener:
+def make_listener(live: bool = False) -> Listener:
     """Return what shows a training: a bar on a terminal, lines elsewhere, nothing in all processes but the first.
 
     With `live`, the run's curves are drawn in the terminal and its page is written while it trains.
@@ -229,11 +229,11 @@ def make_display(live: bool = False) -> Listener:
     if not is_first_process() or sys.stdout is None:
         return Listener()
     if sys.stdout.isatty():
-        return terminal_display(live)
+        return terminal_listener(live)
     return Listeners(LoadingLines(), Messages(), *_views(Lines(), PLAIN_SECONDS, live))
 
 
-def terminal_display(live: bool = False) -> Listener:
+def terminal_listener(live: bool = False) -> Listener:
     """Return what shows a training on a terminal."""
     console = make_console()
     view = Screen(console) if live else Bar(console)
