@@ -246,6 +246,8 @@ class Result:
     Together the values' costs of a dimension are its cost of removal. Empty for images and very wide vectors."""
     columns: list[str] = field(default_factory=list)
     """The names of a table's columns, to which feature_costs belong."""
+    stopped: bool = False
+    """Whether training was ended by hand, before it would have ended: more dimensions might have closed."""
 
     def in_unit(self, square: float) -> "Result":
         """Return the answer with all its errors times `square`."""
