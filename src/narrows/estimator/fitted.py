@@ -186,11 +186,20 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _parts(self, rows: np.ndarray) -> Iterator[tuple[slice, Tensor, VAE]]:
         """Yield rows, or codes, some at a time, with a model of their precision."""
-        model = self.model_ if rows.dtype == np.float32 else copy.deepcopy(self.model_).double()
+        model = self.model_ if rows.dtype == np.float32 else self._precise()
         with torch.no_grad():
             for part in steps(len(rows), ROWS):
                 batch = torch.from_numpy(np.array(rows[part]))  # a writable copy, whatever the strides
                 yield part, self._inside(batch), model
+
+    def _precise(self) -> VAE:
+        """Return the model in double precision."""
+        return copy.deepcopy(self.model_).double()
+
+    @property
+    def _inner_shape(self) -> tuple[int, ...]:
+        """The shape of one example as the networks take it."""
+        return tuple(self._inside(torch.empty(1, *self.shape_)).shape[1:])
 
     def _inside(self, rows: Tensor) -> Tensor:
         """Return a user's images, (N, H, W[, C]), as (N, C, H, W); codes and vectors stay as they are."""

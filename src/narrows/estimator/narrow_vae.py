@@ -12,6 +12,7 @@ on all of the data, and a stream has no such moment.
 """
 
 import copy
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,20 +27,23 @@ from torch import Tensor
 from narrows._util.errors import NarrowsError, setting
 from narrows.data.dataset import Categories, Missing
 from narrows.data.readers.frames import FrameKind, has_categories, is_frame
-from narrows.estimator.fitted import FittedVAE
+from narrows.estimator.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
+from narrows.estimator.progress import make_progress
 from narrows.estimator.settings import LOG_EVERY, PROMISES, as_value_error, missing_of
+from narrows.estimator.shown import ShownVAE
 from narrows.estimator.training import Found, Prepared, checked, prepare, prepare_table, train_in_memory
 from narrows.model.vae import VAE
 from narrows.networks import build
 from narrows.recipes.registry import RecipeName
+from narrows.runs.answer import stopped
 from narrows.runs.certificate import CONFIDENCE, FEWEST, with_bound
 from narrows.runs.records import MetricRow, Result
 from narrows.training.front import checked_taus
-from narrows.training.listeners import Listener, RunStart
+from narrows.training.listeners import Listener, Listeners
 from narrows.training.setup import Build
 
 
-class NarrowVAE(FittedVAE):
+class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
     """A variational autoencoder with as few latent dimensions as a promise about the error allows.
 
     Parameters
@@ -156,6 +160,7 @@ class NarrowVAE(FittedVAE):
         self.verbose = verbose
         self.warm_start = warm_start
 
+    @with_callbacks
     def fit(
         self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Self:
@@ -183,9 +188,28 @@ class NarrowVAE(FittedVAE):
         before = self._previous_model(prepared.shape) if self.warm_start else None
         if before is not None:
             prepared = replace(prepared, config=replace(prepared.config, n=before.n))
+        callbacks = Callbacks(
+            self,
+            _rows_of_history(prepared),
+            lambda model: self._with(X, prepared, model),
+            X=X,
+            y=y,
+            metadata=None if sample_weight is None else {"sample_weight": sample_weight},
+        )
         with as_value_error():
-            found = train_in_memory(prepared, self._listener(prepared), self._build(before), before)
+            found = train_in_memory(
+                prepared,
+                Listeners(self._listener(prepared), callbacks),
+                self._build(before),
+                before,
+                interruptible=True,
+                watch=callbacks.watch,
+            )
         self._take(X, prepared, found)
+        callbacks.close()
+        if found.result.stopped and not callbacks.stopped:
+            text = f"{stopped(found.result)}; the model of that moment is kept, and fit begins anew"
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
         self._warn(found.result)
         return self
 
@@ -242,18 +266,12 @@ class NarrowVAE(FittedVAE):
 
     def _take(self, X: ArrayLike, prepared: Prepared, found: Found) -> None:
         """Become the estimator that was fitted."""
-        result, self.table_ = found.result, prepared.data.table
-        if self.table_:
-            self.kind_ = FrameKind.of(X)
-            self.feature_names_in_ = np.array([column.name for column in self.table_], object)
-            self.n_features_in_ = len(self.table_)
-        else:
-            validate_data(self, X, skip_check_array=True)
-        self.model_ = found.model
+        self._take_model(X, prepared, found.model)
+        result = found.result
+        if result.feature_costs and not result.columns and hasattr(self, "feature_names_in_"):
+            result = replace(result, columns=list(self.feature_names_in_))
         self.result_ = result
-        self.shape_ = prepared.shape
-        self.mean_ = prepared.mean
-        self.n_components_ = found.model.n
+        self._records = found.records
         self.met_ = result.met
         self.tau_ = result.tau
         self.dimension_cost_ = np.array([dimension.cost for dimension in result.dimensions])
@@ -263,11 +281,31 @@ class NarrowVAE(FittedVAE):
             self.feature_cost_ = np.array(result.feature_costs)
         elif hasattr(self, "feature_cost_"):
             del self.feature_cost_
-        columns = zip(*(vars(row).values() for row in found.rows), strict=True)
+        columns = zip(*(vars(row).values() for row in found.records.rows), strict=True)
         self.history_ = dict(zip(MetricRow.columns(), map(list, columns), strict=False))
 
+    def _take_model(self, X: ArrayLike, prepared: Prepared, model: VAE) -> None:
+        """Have this model, of these data."""
+        self.table_ = prepared.data.table
+        if self.table_:
+            self.kind_ = FrameKind.of(X)
+            self.feature_names_in_ = np.array([column.name for column in self.table_], object)
+            self.n_features_in_ = len(self.table_)
+        else:
+            validate_data(self, X, skip_check_array=True)
+        self.model_ = model
+        self.shape_ = prepared.shape
+        self.mean_ = prepared.mean
+        self.n_components_ = model.n
+
+    def _with(self, X: ArrayLike, prepared: Prepared, model: VAE) -> dict[str, Any]:
+        """Return the attributes that an estimator with this model needs to transform and to score."""
+        other = copy.copy(self)
+        other._take_model(X, prepared, model)
+        return vars(other)
+
     def _listener(self, prepared: Prepared) -> Listener:
-        return _Printer(prepared.square) if self.verbose else Listener()
+        return make_progress(self.verbose, prepared.square)
 
     def _previous_model(self, shape: tuple[int, ...]) -> VAE | None:
         """Return the model to continue with; one without dimensions is of no use."""
@@ -315,6 +353,12 @@ class NarrowVAE(FittedVAE):
         return tags
 
 
+def _rows_of_history(prepared: Prepared) -> int | None:
+    """Return how many rows `history_` will have at most; None if that is not known."""
+    steps = prepared.config.steps
+    return None if steps == "auto" else math.ceil(steps / LOG_EVERY)
+
+
 def _rising(taus: Sequence[float]) -> list[float]:
     """Return the taus of a front in rising order."""
     try:
@@ -324,17 +368,3 @@ def _rising(taus: Sequence[float]) -> list[float]:
     if not found or not all(0 < tau < float("inf") for tau in found):
         raise NarrowsError(f"{setting('taus')} must be one or more numbers above 0; they are {taus!r:.200}")
     return found
-
-
-class _Printer(Listener):
-    """Prints what is trained, and a line now and then, with errors in the user's unit."""
-
-    def __init__(self, square: float) -> None:
-        self.square = square
-
-    def begin(self, run: RunStart) -> None:
-        print(*run.header, sep="\n", flush=True)
-
-    def row(self, row: MetricRow) -> None:
-        if row.step % (10 * LOG_EVERY) == 0:
-            print(f"batch {row.step:,}: error {row.error * self.square:.4g}, {row.open} dimensions open", flush=True)

@@ -62,10 +62,14 @@ class Inspection:
 
 
 @torch.no_grad()
-def inspect_model(trained: Trained, data: Data, split_seed: int) -> Inspection:
-    """Reconstruct test inputs, each once with z drawn from the posterior and once from its mean."""
+def inspect_model(trained: Trained, data: Data, split_seed: int | None) -> Inspection:
+    """Reconstruct test inputs, each once with z drawn from the posterior and once from its mean.
+
+    Without the seed of the run's splits, all of `data` are inputs to be reconstructed.
+    """
     model, unit = trained.model, trained.unit
-    index = evenly_spaced(split(data, split_seed).test, data.examples.shape)
+    chosen = np.arange(len(data.examples)) if split_seed is None else split(data, split_seed).test
+    index = evenly_spaced(chosen, data.examples.shape)
     generator = torch.Generator().manual_seed(0)
     errors, at_mean = np.empty((2, len(index)))
     codes, columns = np.empty((len(index), model.n), np.float32), Moments()
@@ -120,11 +124,11 @@ def traverse(trained: Trained, inspection: Inspection | None, result: Result | N
         (low, high), start = inspection.ranges, inspection.start
     else:
         low, high, start = assumed_ranges(trained.model.n, result)
-    traversals = []
+    traversals, kind = [], next(trained.model.parameters()).dtype
     for j in range(min(trained.model.n, TRAVERSED)):
         codes = np.repeat(start[None].astype(np.float32), POSITIONS, axis=0)
         codes[:, j] = np.linspace(low[j], high[j], POSITIONS)
-        traversals.append(Traversal(j, codes[:, j], layout(trained.model.decode(torch.from_numpy(codes)))))
+        traversals.append(Traversal(j, codes[:, j], layout(trained.model.decode(torch.from_numpy(codes).to(kind)))))
     return traversals
 
 

@@ -264,6 +264,12 @@ class Result:
             feature_costs=[[cost * square for cost in costs] for costs in self.feature_costs],
         )
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from narrows.runs.cell import result_cell  # loads Jinja2
+
+        return result_cell(self)
+
     def to_json(self) -> str:
         """Return the text of result.json."""
         return json.dumps(asdict(self), indent=2, allow_nan=False) + "\n"

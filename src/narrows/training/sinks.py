@@ -90,6 +90,10 @@ class MemorySink(Sink):
         """Return what says whether the run should stop; signals are left as they are unless they are requests."""
         return self.stop if self.answers_when_stopped else nullcontext(self.stop)
 
+    def request_stop(self) -> None:
+        """Do what the first Ctrl-C does."""
+        self.answers_when_stopped, self.stop.signal = True, signal.SIGINT
+
     def write_row(self, row: MetricRow, costs: list[float] | None) -> None:
         """Keep the row."""
         self.rows.append(row)
