@@ -19,11 +19,30 @@ try:
 except ImportError:  # before scikit-learn 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing."""
+        """Tells nobody."""
+
+        def _init_callback_context(self, max_subtasks: int | None = 0) -> "Unheard":
+            return Unheard()
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method as it is."""
         return method
+
+
+
+class Unheard:
+    """A task that has no callbacks."""
+
+    def subcontext(self, task_name: str) -> "Unheard":
+        """Return a part of the task."""
+        return self
+
+    def call_on_fit_task_begin(self, **given: Any) -> None:
+        """Do nothing."""
+
+    def call_on_fit_task_end(self, **given: Any) -> bool:
+        """Do not stop."""
+        return False
 
 
 __all__ = ["CallbackSupportMixin", "Callbacks", "with_callbacks"]

@@ -160,7 +160,6 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         self.verbose = verbose
         self.warm_start = warm_start
 
-    @with_callbacks
     def fit(
         self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Self:
@@ -184,6 +183,16 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         ValueError
             The text names the parameter, the rule and the value that cannot be used.
         """
+        interrupted = self._fit(X, y, sample_weight, groups)
+        if interrupted:
+            text = f"{stopped(self.result_)}; call fit again to search to the end"
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        self._warn(self.result_)
+        return self
+
+    @with_callbacks
+    def _fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None) -> bool:
+        """Train and become the fitted estimator; return whether Ctrl-C ended training."""
         prepared = self._prepared(X, sample_weight, groups)
         before = self._previous_model(prepared.shape) if self.warm_start else None
         if before is not None:
@@ -207,11 +216,7 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
             )
         self._take(X, prepared, found)
         callbacks.close()
-        if found.result.stopped and not callbacks.stopped:
-            text = f"{stopped(found.result)}; the model of that moment is kept, and fit begins anew"
-            warnings.warn(text, ConvergenceWarning, stacklevel=2)
-        self._warn(found.result)
-        return self
+        return found.result.stopped and not callbacks.stopped
 
     def front(
         self,

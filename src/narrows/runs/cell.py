@@ -116,10 +116,10 @@ def training_plots(result: Result, rows: Sequence[MetricRow]) -> list[Plot]:
         errors.append(Curve("held-out error", _points(few, lambda row: row.watched), "first"))
     largest = sorted(y for curve in errors for _, y in curve.points if math.isfinite(y))
     top = max(1.1 * largest[int(0.95 * (len(largest) - 1))] if largest else 0.0, 1.6 * (result.tau or 0.0))
-    dims = [Curve("open dimensions", _points(few, lambda row: row.open), "first", step=True)]
+    opened = [(0.0, result.n), *_points(few, lambda row: row.open)]
     return [
         Plot("Error per input", "batches", errors, top, result.tau),
-        Plot("Open dimensions", "batches", dims, 1.05 * max(row.open for row in rows)),
+        Plot("Open dimensions", "batches", [Curve("open dimensions", opened, "first", step=True)], result.n),
     ]
 
 
