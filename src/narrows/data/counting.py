@@ -45,11 +45,21 @@ class Counting:
     """The number of each row's group, int64, (rows,); None where every row stands alone."""
 
     @classmethod
-    def of(cls, rows: int, weights: Any = None, groups: Any = None, names: tuple[str, str] = ("", "")) -> "Counting":
-        """Check what a user gave for `rows` rows; `names` are what the two are called in errors."""
+    def of(
+        cls,
+        rows: int,
+        weights: Any = None,
+        groups: Any = None,
+        names: tuple[str, str] = ("", ""),
+        least: int = FEWEST_GROUPS,
+    ) -> "Counting":
+        """Check what a user gave for `rows` rows; `names` are what the two are called in errors.
+
+        At least `least` of the weights must be above 0.
+        """
         called = [name or default for name, default in zip(names, ("weights", "groups"), strict=True)]
         return cls(
-            None if weights is None else _checked_weights(weights, rows, called[0]),
+            None if weights is None else _checked_weights(weights, rows, called[0], least),
             None if groups is None else _numbered(groups, rows, called[1]),
         )
 
@@ -96,7 +106,7 @@ PLAIN = Counting()
 """All rows count the same and stand alone."""
 
 
-def _checked_weights(weights: Any, rows: int, name: str) -> np.ndarray:
+def _checked_weights(weights: Any, rows: int, name: str, least: int) -> np.ndarray:
     try:
         found = np.asarray(weights, np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -107,8 +117,9 @@ def _checked_weights(weights: Any, rows: int, name: str) -> np.ndarray:
     if wrong.any():
         at = int(wrong.argmax())
         raise NarrowsError(f"{name} must be finite numbers from 0 on; it is {found[at]:g} in row {at}")
-    if np.count_nonzero(found) < FEWEST_GROUPS:
-        raise NarrowsError(f"{name} must be above zero for {FEWEST_GROUPS} rows or more; {np.count_nonzero(found)} are")
+    if (positive := np.count_nonzero(found)) < least:
+        many = "one row" if least == 1 else f"{least} rows"
+        raise NarrowsError(f"{name} must be above zero for {many} or more; {positive} are")
     return found
 
 

@@ -29,7 +29,6 @@ except ImportError:  # before scikit-learn 1.9
         return method
 
 
-
 class Unheard:
     """A task that has no callbacks."""
 
@@ -58,9 +57,7 @@ class Callbacks(Listener):
         given: What `fit` was given: X, y and metadata.
     """
 
-    def __init__(
-        self, estimator: Any, most: int | None, fitted: Callable[[VAE], dict[str, Any]], **given: Any
-    ) -> None:
+    def __init__(self, estimator: Any, most: int | None, fitted: Callable[[VAE], dict[str, Any]], **given: Any) -> None:
         self.estimator, self.fitted, self.given = estimator, fitted, given
         self.most, self.begun = most, 0
         self.training: Training | None = None
@@ -81,7 +78,9 @@ class Callbacks(Listener):
         if self.part is None:
             return
         part, self.part = self.part, None
-        if part.call_on_fit_task_end(estimator=self.estimator, reconstruction_attributes=self._attributes, **self.given):
+        if part.call_on_fit_task_end(
+            estimator=self.estimator, reconstruction_attributes=self._attributes, **self.given
+        ):
             assert self.training is not None
             self.stopped = True
             self.training.stop()

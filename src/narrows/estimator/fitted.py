@@ -20,11 +20,12 @@ from narrows.data.arrays import CHANNELS
 from narrows.data.counting import Counting
 from narrows.data.mixed import Column, widths_of
 from narrows.data.readers.frames import FrameKind, is_frame, read_frame, to_frame
-from narrows.estimator.settings import as_value_error
+from narrows.estimator.settings import as_value_error, checked_array
 from narrows.inference.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fit_sampler
 from narrows.model.vae import VAE, standard_normal
 from narrows.objective import mixed_values
 
+GAPS = "the model was fitted to data without gaps; fit it with missing='mask' to data that have some"
 ROWS = 512
 """Examples that go through the networks at a time."""
 
@@ -86,7 +87,7 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         x = self._examples(X)
         with as_value_error():
-            weights = Counting.of(len(x), sample_weight, names=("sample_weight", "")).weights
+            weights = Counting.of(len(x), sample_weight, names=("sample_weight", ""), least=1).weights
         weights, total, lost = np.ones(len(x)) if weights is None else weights, 0.0, 0.0
         for part, batch, model in self._parts(x):
             decoded = self._outside(model.reconstruct(batch)).numpy()
@@ -146,14 +147,7 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if self.table_:
             return self._rows_of_table(X)
         finite: Any = "allow-nan" if self.model_.network is not None and self.model_.network.masked else True
-        x: np.ndarray = check_array(
-            X,
-            dtype=[np.float64, np.float32],
-            allow_nd=True,
-            ensure_all_finite=finite,
-            estimator=self,
-            input_name="X",
-        )
+        x = checked_array(self, X, finite, GAPS)
         images = x.ndim > 2 or len(self.shape_) > 1  # scikit-learn checks rows itself
         if images and x.shape[1:] != self.shape_:
             raise ValueError(f"X must hold examples of shape {self.shape_}, as in fit; these have {x.shape[1:]}")

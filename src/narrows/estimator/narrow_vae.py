@@ -190,7 +190,7 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         self._warn(self.result_)
         return self
 
-    @with_callbacks
+    @with_callbacks  # type: ignore[untyped-decorator]
     def _fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None) -> bool:
         """Train and become the fitted estimator; return whether Ctrl-C ended training."""
         prepared = self._prepared(X, sample_weight, groups)
@@ -307,7 +307,7 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         """Return the attributes that an estimator with this model needs to transform and to score."""
         other = copy.copy(self)
         other._take_model(X, prepared, model)
-        return vars(other)
+        return other.__dict__
 
     def _listener(self, prepared: Prepared) -> Listener:
         return make_progress(self.verbose, prepared.square)
@@ -355,6 +355,7 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.three_d_array = True
         tags.input_tags.allow_nan = self.missing == "mask"
+        tags.non_deterministic = bool(self.warm_start)  # what fit finds depends on the fit before
         return tags
 
 

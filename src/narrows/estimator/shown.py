@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from narrows._util.checks import new_file
 from narrows._util.files import write_atomic
 from narrows.data import Data, from_array
+from narrows.data.dataset import Missing
 from narrows.data.readers.frames import read_frame
 from narrows.estimator.fitted import FittedVAE
 from narrows.estimator.settings import as_value_error
@@ -73,7 +74,9 @@ class ShownVAE(FittedVAE):
         with as_value_error():
             target = None if path is None else new_file("path", path)
             records = self._records
-            costs = None if records.first_costs is None else [c if np.isfinite(c) else None for c in records.first_costs]
+            costs = (
+                None if records.first_costs is None else [c if np.isfinite(c) else None for c in records.first_costs]
+            )
             run = RunContents(
                 None,
                 records.config,
@@ -106,10 +109,10 @@ class ShownVAE(FittedVAE):
 
     def _data(self, X: Any, x: np.ndarray) -> Data:
         """Return checked examples as data."""
-        masked = "mask" if self.model_.network is not None and self.model_.network.masked else "refuse"
+        missing: Missing = "mask" if self.model_.network is not None and self.model_.network.masked else "refuse"
         if self.table_:
-            return read_frame(X, "X", None, masked, known=self.table_)
-        return from_array(x, "any", "X", missing=masked)
+            return read_frame(X, "X", None, missing, known=self.table_)
+        return from_array(x, "any", "X", missing=missing)
 
     def _html(self) -> str:
         """Return what a notebook shows of a fitted estimator."""

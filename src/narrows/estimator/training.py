@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_array
 from torch import Tensor
 
 from narrows._util.errors import NarrowsError, setting
@@ -16,7 +15,7 @@ from narrows.data.examples import in_batches
 from narrows.data.readers.frames import read_frame
 from narrows.data.statistics import Moments
 from narrows.data.units import AffineUnits, common_units
-from narrows.estimator.settings import as_value_error, missing_of, settings_of
+from narrows.estimator.settings import as_value_error, checked_array, missing_of, settings_of
 from narrows.model.vae import VAE
 from narrows.objective import Error
 from narrows.runs.records import DecisionRow, MetricRow, Result
@@ -88,21 +87,8 @@ class Training:
 
 def checked(estimator: Any, X: ArrayLike) -> np.ndarray:
     """Return `X` as an array of floats; raise if it does not hold enough rows or images."""
-    try:
-        x: np.ndarray = check_array(
-            X,
-            dtype=[np.float64, np.float32],
-            allow_nd=True,
-            ensure_min_samples=0,
-            ensure_all_finite=missing_of(estimator),
-            estimator=estimator,
-            input_name="X",
-        )
-    except ValueError as error:
-        if "contains NaN" not in str(error):
-            raise
-        hint = "NaN can stand for values that were not observed: NarrowVAE(missing='mask')"
-        raise ValueError(f"{str(error).splitlines()[0]}\n{hint}") from None
+    hint = "NaN can stand for values that were not observed: NarrowVAE(missing='mask')"
+    x = checked_array(estimator, X, missing_of(estimator), hint, ensure_min_samples=0)
     if x.ndim > 4 or 0 in x.shape[1:]:
         raise ValueError(f"X must hold rows (N, D) or images (N, H, W) or (N, H, W, C); its shape is {x.shape}")
     if len(x) < LEAST_ROWS:

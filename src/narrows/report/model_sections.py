@@ -104,7 +104,10 @@ def errors(run: RunContents, model: ModelContents) -> list[Block]:
     if model.heldout is None:
         return []
     note = "The promise is about the mean over inputs; single inputs may be above τ. Codes are drawn, as in training."
-    return [Text(note), ChartFigure("errors-chart", charts.error_histogram(model.heldout.errors, run.tau, model.inputs))]
+    return [
+        Text(note),
+        ChartFigure("errors-chart", charts.error_histogram(model.heldout.errors, run.tau, model.inputs)),
+    ]
 
 
 def traversals(run: RunContents, model: ModelContents) -> list[Block]:

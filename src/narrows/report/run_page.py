@@ -149,7 +149,9 @@ def dimensions(result: Result | None) -> list[Block]:
     )
     shown = result.dimensions[:MOST_DIMENSIONS]
     if len(shown) < len(result.dimensions):
-        note += f" Shown are the {len(shown)} of {len(result.dimensions)} with the largest cost; the run's result has all."
+        note += (
+            f" Shown are the {len(shown)} of {len(result.dimensions)} with the largest cost; the run's result has all."
+        )
     blocks: list[Block] = []
     if len(result.errors_of_first) > 1:
         about = (
@@ -173,9 +175,8 @@ def _features(result: Result) -> list[Block]:
     )
     order = sorted(range(len(result.columns)), key=lambda c: -sum(result.feature_costs[c]))[:MOST_COLUMNS]
     if len(order) < len(result.columns):
-        note += (
-            f" Shown are the {len(order)} of {len(result.columns):,} columns with the largest; the run's result has all."
-        )
+        most = f"{len(order)} of {len(result.columns):,} columns"
+        note += f" Shown are the {most} with the largest; the run's result has all."
     shown = range(min(result.dims, MOST_BESIDE))
     rows = [[printable(result.columns[c]), *(f"{result.feature_costs[c][j]:.2g}" for j in shown)] for c in order]
     table = Table(["column", *(str(j + 1) for j in shown)], rows, numbers=True)

@@ -194,9 +194,3 @@ def unread(error: NarrowsError | OSError) -> str:
     """Return why a page has no test inputs; settings are spelled as options, as everywhere on the pages."""
     reason = error.spelled(as_option) if isinstance(error, NarrowsError) else error
     return sentence(f"the test inputs could not be read: {reason}")
-
-
-def plural(count: int, thing: str) -> str:
-    """Format a count with its noun."""
-    ending = "" if count == 1 else "es" if thing.endswith("ch") else "s"
-    return f"{count:,} {thing}{ending}"

@@ -57,7 +57,9 @@ def example_weights(plan: Plan) -> Tensor | None:
     for part in ("train", "validation", "test"):
         if not weights[getattr(plan.splits, part)].any():
             name = "training" if part == "train" else part
-            raise NarrowsError(f"{plan.data.name}: all weights of the {name} split are 0; use more data")
+            raise NarrowsError(
+                f"{plan.data.name}: all weights of the {name} split are 0; leave such rows out, or use more data"
+            )
     return torch.from_numpy(weights / weights[plan.splits.train].mean()).float()
 
 
