@@ -51,7 +51,7 @@ class ProgressBar(Listener):
     """Prints what is trained, and moves a bar with the latest numbers below it."""
 
     def __init__(self, square: float, console: Console) -> None:
-        self.square, self.bar, self.messages = square, Bar(console), Messages(console)
+        self.square, self.bar, self.messages = square, Bar(console), Messages()
         self.config = TrainConfig()
         self.rows: list[MetricRow] = []
 

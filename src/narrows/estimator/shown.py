@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from narrows._util.checks import new_file
 from narrows._util.files import write_atomic
-from narrows.data import Data, from_array
-from narrows.data.dataset import Missing
+from narrows.data import Data
+from narrows.data.arrays import channels_last
+from narrows.data.examples import ArrayExamples
 from narrows.data.readers.frames import read_frame
 from narrows.estimator.fitted import FittedVAE
 from narrows.estimator.settings import as_value_error
@@ -109,10 +110,10 @@ class ShownVAE(FittedVAE):
 
     def _data(self, X: Any, x: np.ndarray) -> Data:
         """Return checked examples as data."""
-        missing: Missing = "mask" if self.model_.network is not None and self.model_.network.masked else "refuse"
-        if self.table_:
-            return read_frame(X, "X", None, missing, known=self.table_)
-        return from_array(x, "any", "X", missing=missing)
+        if not self.table_:  # of any size: from_array wants what can be trained on as it is
+            return Data("X", ArrayExamples(channels_last(x, "X")), "any", missing=int(np.isnan(x).sum()))
+        masked = self.model_.network is not None and self.model_.network.masked
+        return read_frame(X, "X", None, "mask" if masked else "refuse", known=self.table_)
 
     def _html(self) -> str:
         """Return what a notebook shows of a fitted estimator."""
