@@ -40,9 +40,10 @@ class InlinePage:
 
     def _repr_html_(self) -> str:
         """Return the frame; the page in it can run its own scripts, and reach neither the notebook nor the network."""
+        page = self.page.replace("<head>", '<head><base href="about:srcdoc">', 1)  # or its links lead out of the frame
         return (
             f'<iframe sandbox="allow-scripts" title="A report of narrows" style="width: 100%; height: {HEIGHT}px; '
-            f'border: 0" srcdoc="{html.escape(self.page, quote=True)}"></iframe>'
+            f'border: 0" srcdoc="{html.escape(page, quote=True)}"></iframe>'
         )
 
     def __repr__(self) -> str:
