@@ -40,6 +40,7 @@ from narrows import (
     gated_vae,
     make_optimiser,
 )
+from narrows.estimator.settings import settings_of
 from narrows.gates.l0 import draw_uniform
 from narrows.networks import Scaling
 from narrows.networks.pruning import with_inputs, with_outputs
@@ -121,6 +122,6 @@ ACCEPTED: dict[str, Callable[[Good], object]] = {
     "Pretrained(text)": lambda g: Pretrained(str(g.run)).save_pretrained(str(g.folder / "shared")),
     "Pretrained.of(Path)": lambda g: Pretrained.of(g.run),
     "from_pretrained(Path)": lambda g: Pretrained.from_pretrained(g.run),
-    "NarrowVAE(numpy)": lambda g: NarrowVAE(np.int64(3), explained=np.float32(0.5))._config(),
+    "NarrowVAE(numpy)": lambda g: settings_of(NarrowVAE(np.int64(3), explained=np.float32(0.5), verbose=np.False_)),
 }
 """Calls that must work."""
