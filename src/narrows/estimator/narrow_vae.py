@@ -86,10 +86,11 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
     device : "auto", "cpu", "cuda" or "mps"
     random_state : int, RandomState or None
     verbose : bool
-        Print how training goes.
+        Show how training goes: a bar on a terminal or in a notebook that has ipywidgets, lines elsewhere.
     warm_start : bool
         Begin the next `fit` with the present model and the dimensions it has left (not `n_components`), to continue
-        with more data or a looser promise.
+        with more data or a looser promise. A second `fit` on the same data then trains further, and finds another
+        model than the first.
 
     Attributes
     ----------
@@ -112,7 +113,7 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
     history_ : dict of lists
         The curves: step, error, open, lambda, hits, kl and the rest of metrics.csv.
     result_ : narrows.Result
-        The answer with its certificate.
+        The answer with its certificate; `result_.stopped` says whether training was ended by hand.
     model_ : narrows.VAE
         The model, a torch module.
     front_ : dict
@@ -164,6 +165,9 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Self:
         """Train on `X` and find the number of dimensions.
+
+        Ctrl-C ends training after the present batch and keeps what was found by then, with a warning; a second one, or
+        one before the first batch, is a KeyboardInterrupt and leaves the estimator as it was.
 
         Parameters
         ----------
