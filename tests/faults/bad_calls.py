@@ -124,7 +124,7 @@ ACCEPTED: dict[str, Callable[[Good], object]] = {
     "Pretrained(text)": lambda g: Pretrained(str(g.run)).save_pretrained(str(g.folder / "shared")),
     "Pretrained.of(Path)": lambda g: Pretrained.of(g.run),
     "from_pretrained(Path)": lambda g: Pretrained.from_pretrained(g.run),
-    "NarrowVAE(numpy)": lambda g: settings_of(NarrowVAE(np.int64(3), explained=np.float32(0.5))),
+    "NarrowVAE(numpy)": lambda g: settings_of(NarrowVAE(np.int64(3), explained=np.float32(0.5), verbose=np.False_)),
     "TraversalDisplay(numpy)": lambda g: draw(
         narrows.TraversalDisplay, g.fitted, g, dimensions=np.array([1]), image_shape=np.array([2, 3])
     ),

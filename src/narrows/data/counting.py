@@ -53,6 +53,7 @@ class Counting:
         groups: Any = None,
         names: tuple[str, str] = ("weights", "groups"),
         first: int = 0,
+        least: int = FEWEST_GROUPS,
     ) -> "Counting":
         """Check what a user gave for `rows` rows.
 
@@ -62,9 +63,10 @@ class Counting:
             groups: Numbers or texts, (rows,).
             names: What the two are called in errors.
             first: The number of the first row in errors: 0 for arrays, 1 for the rows of files.
+            least: How many weights must be above 0, at least.
         """
         return cls(
-            None if weights is None else _checked_weights(weights, rows, names[0], first),
+            None if weights is None else _checked_weights(weights, rows, names[0], first, least),
             None if groups is None else _numbered(groups, rows, names[1], first),
         )
 
@@ -118,7 +120,7 @@ PLAIN = Counting()
 """All rows count the same and stand alone."""
 
 
-def _checked_weights(weights: Any, rows: int, name: str, first: int) -> np.ndarray:
+def _checked_weights(weights: Any, rows: int, name: str, first: int, least: int) -> np.ndarray:
     try:
         found = np.asarray(weights, np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -129,8 +131,9 @@ def _checked_weights(weights: Any, rows: int, name: str, first: int) -> np.ndarr
     if wrong.any():
         at = int(wrong.argmax())
         raise NarrowsError(f"{name} must be finite numbers from 0 on; it is {found[at]:g} in row {first + at}")
-    if np.count_nonzero(found) < FEWEST_GROUPS:
-        raise NarrowsError(f"{name} must be above zero for {FEWEST_GROUPS} rows or more; {np.count_nonzero(found)} are")
+    if (positive := np.count_nonzero(found)) < least:
+        many = "one row" if least == 1 else f"{least} rows"
+        raise NarrowsError(f"{name} must be above zero for {many} or more; {positive} are")
     return found
 
 

@@ -22,11 +22,12 @@ from narrows.data.counting import Counting
 from narrows.data.mixed import Column, collapse, starts_of, widths_of
 from narrows.data.readers.frames import FrameKind, columns_of, fill_frame, is_frame, read_frame, to_frame
 from narrows.data.readers.shared import listed
-from narrows.estimator.settings import as_value_error
+from narrows.estimator.settings import as_value_error, checked_array
 from narrows.inference.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fit_sampler
 from narrows.model.vae import VAE, standard_normal
 from narrows.objective import mixed_values
 
+GAPS = "the model was fitted to data without gaps; fit it with missing='mask' to data that have some"
 ROWS = 512
 """Examples that go through the networks at a time."""
 
@@ -105,7 +106,7 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         x = self._examples(X)
         with as_value_error():
-            weights = Counting.of(len(x), sample_weight, names=("sample_weight", "")).weights
+            weights = Counting.of(len(x), sample_weight, names=("sample_weight", ""), least=1).weights
         weights, total, lost = np.ones(len(x)) if weights is None else weights, 0.0, 0.0
         for part, batch, model in self._parts(x):
             decoded = self._outside(model.reconstruct(batch)).numpy()
@@ -165,14 +166,7 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if self.table_:
             return self._rows_of_table(X)
         finite: Any = "allow-nan" if self.model_.network is not None and self.model_.network.masked else True
-        x: np.ndarray = check_array(
-            X,
-            dtype=[np.float64, np.float32],
-            allow_nd=True,
-            ensure_all_finite=finite,
-            estimator=self,
-            input_name="X",
-        )
+        x = checked_array(self, X, finite, GAPS)
         images = x.ndim > 2 or len(self.shape_) > 1  # scikit-learn checks rows itself
         if images and x.shape[1:] != self.shape_:
             raise ValueError(f"X must hold examples of shape {self.shape_}, as in fit; these have {x.shape[1:]}")
@@ -208,11 +202,20 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _parts(self, rows: np.ndarray) -> Iterator[tuple[slice, Tensor, VAE]]:
         """Yield rows, or codes, some at a time, with a model of their precision."""
-        model = self.model_ if rows.dtype == np.float32 else copy.deepcopy(self.model_).double()
+        model = self.model_ if rows.dtype == np.float32 else self._precise()
         with torch.no_grad():
             for part in steps(len(rows), ROWS):
                 batch = torch.from_numpy(np.array(rows[part]))  # a writable copy, whatever the strides
                 yield part, self._inside(batch), model
+
+    def _precise(self) -> VAE:
+        """Return the model in double precision."""
+        return copy.deepcopy(self.model_).double()
+
+    @property
+    def _inner_shape(self) -> tuple[int, ...]:
+        """The shape of one example as the networks take it."""
+        return tuple(self._inside(torch.empty(1, *self.shape_)).shape[1:])
 
     def _inside(self, rows: Tensor) -> Tensor:
         """Return a user's images, (N, H, W[, C]), as (N, C, H, W); codes and vectors stay as they are."""

@@ -12,6 +12,7 @@ on all of the data, and a stream has no such moment.
 """
 
 import copy
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,20 +27,23 @@ from torch import Tensor
 from narrows._util.errors import NarrowsError, setting
 from narrows.data.dataset import Categories, Missing
 from narrows.data.readers.frames import FrameKind, is_frame, is_numeric
-from narrows.estimator.fitted import FittedVAE
+from narrows.estimator.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
+from narrows.estimator.progress import make_progress
 from narrows.estimator.settings import LOG_EVERY, PROMISES, as_value_error, missing_of
+from narrows.estimator.shown import ShownVAE
 from narrows.estimator.training import Found, Prepared, checked, prepare, prepare_table, train_in_memory
 from narrows.model.vae import VAE
 from narrows.networks import NetworkConfig
 from narrows.recipes.registry import RecipeName
+from narrows.runs.answer import stopped
 from narrows.runs.certificate import CONFIDENCE, FEWEST, with_bound
-from narrows.runs.records import MetricRow, Result, as_history
+from narrows.runs.records import Result, as_history
 from narrows.training.front import checked_taus
-from narrows.training.listeners import Listener, RunStart
+from narrows.training.listeners import Listener, Listeners
 from narrows.training.setup import Build
 
 
-class NarrowVAE(FittedVAE):
+class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
     """A variational autoencoder with as few latent dimensions as a promise about the error allows.
 
     Parameters
@@ -82,10 +86,11 @@ class NarrowVAE(FittedVAE):
     device : "auto", "cpu", "cuda" or "mps"
     random_state : int, RandomState or None
     verbose : bool
-        Print how training goes.
+        Show how training goes: a bar on a terminal or in a notebook that has ipywidgets, lines elsewhere.
     warm_start : bool
         Begin the next `fit` with the present model and the dimensions it has left (not `n_components`), to continue
-        with more data or a looser promise.
+        with more data or a looser promise. A second `fit` on the same data then trains further, and finds another
+        model than the first.
 
     Attributes
     ----------
@@ -109,7 +114,7 @@ class NarrowVAE(FittedVAE):
     history_ : dict of lists
         The curves: step, error, open, lambda, hits, kl and the rest of metrics.csv.
     result_ : narrows.Result
-        The answer with its certificate.
+        The answer with its certificate; `result_.stopped` says whether training was ended by hand.
     model_ : narrows.VAE
         The model, a torch module.
     front_ : dict
@@ -162,6 +167,9 @@ class NarrowVAE(FittedVAE):
     ) -> Self:
         """Train on `X` and find the number of dimensions.
 
+        Ctrl-C ends training after the present batch and keeps what was found by then, with a warning; a second one, or
+        one before the first batch, is a KeyboardInterrupt and leaves the estimator as it was.
+
         Parameters
         ----------
         X : array (N, D), (N, H, W) or (N, H, W, C)
@@ -180,15 +188,40 @@ class NarrowVAE(FittedVAE):
         ValueError
             The text names the parameter, the rule and the value that cannot be used.
         """
+        interrupted = self._fit(X, y, sample_weight, groups)
+        if interrupted:
+            text = f"{stopped(self.result_)}; call fit again to search to the end"
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        self._warn(self.result_)
+        return self
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def _fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None) -> bool:
+        """Train and become the fitted estimator; return whether Ctrl-C ended training."""
         prepared = self._prepared(X, sample_weight, groups)
         before = self._previous_model(prepared) if self.warm_start else None
         if before is not None:
             prepared = replace(prepared, config=replace(prepared.config, n=before.n))
+        callbacks = Callbacks(
+            self,
+            _rows_of_history(prepared),
+            lambda model: self._with(X, prepared, model),
+            X=X,
+            y=y,
+            metadata=None if sample_weight is None else {"sample_weight": sample_weight},
+        )
         with as_value_error():
-            found = train_in_memory(prepared, self._listener(prepared), self._build(before), before)
+            found = train_in_memory(
+                prepared,
+                Listeners(self._listener(prepared), callbacks),
+                self._build(before),
+                before,
+                interruptible=True,
+                watch=callbacks.watch,
+            )
         self._take(X, prepared, found)
-        self._warn(found.result)
-        return self
+        callbacks.close()
+        return found.result.stopped and not callbacks.stopped
 
     def front(
         self,
@@ -244,18 +277,12 @@ class NarrowVAE(FittedVAE):
 
     def _take(self, X: ArrayLike, prepared: Prepared, found: Found) -> None:
         """Become the estimator that was fitted."""
-        result, self.table_ = found.result, prepared.data.table
-        if self.table_:
-            self.kind_ = FrameKind.of(X)
-            self.feature_names_in_ = np.array([column.name for column in self.table_], object)
-            self.n_features_in_ = len(self.table_)
-        else:
-            validate_data(self, X, skip_check_array=True)
-        self.model_ = found.model
+        self._take_model(X, prepared, found.model)
+        result = found.result
+        if result.feature_costs and not result.columns and hasattr(self, "feature_names_in_"):
+            result = replace(result, columns=list(self.feature_names_in_))
         self.result_ = result
-        self.shape_ = prepared.shape
-        self.mean_ = prepared.mean
-        self.n_components_ = found.model.n
+        self._records = found.records
         self.met_ = result.met
         self.tau_ = result.tau
         self.dimension_cost_ = np.array([dimension.cost for dimension in result.dimensions])
@@ -265,10 +292,30 @@ class NarrowVAE(FittedVAE):
             self.feature_cost_ = np.array(result.feature_costs)
         elif hasattr(self, "feature_cost_"):
             del self.feature_cost_
-        self.history_ = as_history(found.rows)
+        self.history_ = as_history(found.records.rows)
+
+    def _take_model(self, X: ArrayLike, prepared: Prepared, model: VAE) -> None:
+        """Have this model, of these data."""
+        self.table_ = prepared.data.table
+        if self.table_:
+            self.kind_ = FrameKind.of(X)
+            self.feature_names_in_ = np.array([column.name for column in self.table_], object)
+            self.n_features_in_ = len(self.table_)
+        else:
+            validate_data(self, X, skip_check_array=True)
+        self.model_ = model
+        self.shape_ = prepared.shape
+        self.mean_ = prepared.mean
+        self.n_components_ = model.n
+
+    def _with(self, X: ArrayLike, prepared: Prepared, model: VAE) -> dict[str, Any]:
+        """Return the attributes that an estimator with this model needs to transform and to score."""
+        other = copy.copy(self)
+        other._take_model(X, prepared, model)
+        return other.__dict__
 
     def _listener(self, prepared: Prepared) -> Listener:
-        return _Printer(prepared.square) if self.verbose else Listener()
+        return make_progress(self.verbose, prepared.square)
 
     def _previous_model(self, prepared: Prepared) -> VAE | None:
         """Return the model to continue with; one without dimensions is of no use."""
@@ -320,7 +367,14 @@ class NarrowVAE(FittedVAE):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.three_d_array = True
         tags.input_tags.allow_nan = self.missing == "mask"
+        tags.non_deterministic = bool(self.warm_start)  # what fit finds depends on the fit before
         return tags
+
+
+def _rows_of_history(prepared: Prepared) -> int | None:
+    """Return how many rows `history_` will have at most; None if that is not known."""
+    steps = prepared.config.steps
+    return None if steps == "auto" else math.ceil(steps / LOG_EVERY)
 
 
 def _rising(taus: Sequence[float]) -> list[float]:
@@ -332,17 +386,3 @@ def _rising(taus: Sequence[float]) -> list[float]:
     if not found or not all(0 < tau < float("inf") for tau in found):
         raise NarrowsError(f"{setting('taus')} must be one or more numbers above 0; they are {taus!r:.200}")
     return found
-
-
-class _Printer(Listener):
-    """Prints what is trained, and a line now and then, with errors in the user's unit."""
-
-    def __init__(self, square: float) -> None:
-        self.square = square
-
-    def begin(self, run: RunStart) -> None:
-        print(*run.header, sep="\n", flush=True)
-
-    def row(self, row: MetricRow) -> None:
-        if row.step % (10 * LOG_EVERY) == 0:
-            print(f"batch {row.step:,}: error {row.error * self.square:.4g}, {row.open} dimensions open", flush=True)

@@ -2,12 +2,17 @@
 
 import contextlib
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any, Literal, get_args
 
+import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array
 
 from narrows._util.checks import ABOVE_ZERO, COUNT, argument, one_of
 from narrows._util.errors import NarrowsError, as_argument, setting
+from narrows._util.text import brief
 from narrows.data.arrays import check_missing
 from narrows.data.dataset import Categories
 from narrows.objective import ERRORS
@@ -27,9 +32,32 @@ def missing_of(estimator: Any) -> bool | Literal["allow-nan"]:
     return "allow-nan" if estimator.missing == "mask" else True
 
 
+def checked_array(estimator: Any, X: ArrayLike, finite: Any, hint: str, **rules: Any) -> np.ndarray:
+    """Return `X` as an array of floats; where NaN is refused, `hint` says what to do about it."""
+    try:
+        x: np.ndarray = check_array(
+            X,
+            dtype=[np.float64, np.float32],
+            allow_nd=True,
+            ensure_all_finite=finite,
+            estimator=estimator,
+            input_name="X",
+            **rules,
+        )
+    except ValueError as error:
+        if "contains NaN" not in str(error):
+            raise
+        raise ValueError(f"{str(error).splitlines()[0]}\n{hint}") from None
+    return x
+
+
 def settings_of(estimator: Any) -> TrainConfig:
     """Return the parameters as the checked settings of a run; tau follows once the unit of `X` is known."""
     with as_value_error():
+        argument("categories", estimator.categories, one_of(get_args(Categories)))
+        for name in ("verbose", "warm_start"):
+            if not isinstance(value := getattr(estimator, name), Integral | np.bool_):
+                raise NarrowsError(f"{setting(name)} must be True or False; it is {brief(value)}")
         given = {name: getattr(estimator, name) for name in PROMISES}
         given = {name: value for name, value in given.items() if value is not None}
         for name, value in given.items():

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_array
 from torch import Tensor
 
 from narrows._util.errors import NarrowsError, setting
@@ -18,11 +17,11 @@ from narrows.data.mixed import widths_of
 from narrows.data.readers.frames import is_frame, names_of, read_frame
 from narrows.data.statistics import Moments
 from narrows.data.units import AffineUnits, common_units
-from narrows.estimator.settings import as_value_error, missing_of, settings_of
+from narrows.estimator.settings import as_value_error, checked_array, missing_of, settings_of
 from narrows.model.vae import VAE
 from narrows.networks import NetworkConfig
 from narrows.objective import Error
-from narrows.runs.records import MetricRow, Result
+from narrows.runs.records import DecisionRow, MetricRow, Result
 from narrows.training.config import LARGEST, SMALLEST, TrainConfig
 from narrows.training.listeners import Listener
 from narrows.training.setup import Build, make_plan, tau_as_good
@@ -62,28 +61,37 @@ class Found:
 
     model: VAE
     result: Result
-    rows: list[MetricRow]
+    records: "Records"
     settled: dict[str, Any] | None
     """The state in which the size was found, from which the next tau of a front continues."""
 
 
+@dataclass(frozen=True, eq=False)
+class Records:
+    """What is kept of a training for `NarrowVAE.report`, in the user's unit."""
+
+    config: TrainConfig
+    rows: list[MetricRow]
+    decisions: list[DecisionRow]
+    first_costs: list[float] | None
+    about: dict[str, Any]
+    """The description of the model."""
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A training that is under way."""
+
+    model: Callable[[], VAE]
+    """Returns the model of this moment, without the dimensions that are closed, in the user's unit."""
+    stop: Callable[[], None]
+    """Ends training after this batch."""
+
+
 def checked(estimator: Any, X: ArrayLike) -> np.ndarray:
     """Return `X` as an array of floats; raise if it does not hold enough rows or images."""
-    try:
-        x: np.ndarray = check_array(
-            X,
-            dtype=[np.float64, np.float32],
-            allow_nd=True,
-            ensure_min_samples=0,
-            ensure_all_finite=missing_of(estimator),
-            estimator=estimator,
-            input_name="X",
-        )
-    except ValueError as error:
-        if "contains NaN" not in str(error):
-            raise
-        hint = "NaN can stand for values that were not observed: NarrowVAE(missing='mask')"
-        raise ValueError(f"{str(error).splitlines()[0]}\n{hint}") from None
+    hint = "NaN can stand for values that were not observed: NarrowVAE(missing='mask')"
+    x = checked_array(estimator, X, missing_of(estimator), hint, ensure_min_samples=0)
     if x.ndim > 4 or 0 in x.shape[1:]:
         raise ValueError(f"X must hold rows (N, D) or images (N, H, W) or (N, H, W, C); its shape is {x.shape}")
     if len(x) < LEAST_ROWS:
@@ -178,6 +186,8 @@ def train_in_memory(
     before: VAE | None = None,
     settled: dict[str, Any] | None = None,
     keep_settled: bool = False,
+    interruptible: bool = False,
+    watch: Callable[[Training], None] | None = None,
 ) -> Found:
     """Train, and return the model and the answer in the user's unit.
 
@@ -188,6 +198,8 @@ def train_in_memory(
         before: A model whose weights training begins with.
         settled: The state in which another run, under a smaller tau, found its size.
         keep_settled: Whether to return that state of this run.
+        interruptible: Whether Ctrl-C ends training with an answer; otherwise it is a KeyboardInterrupt, as ever.
+        watch: Is given the training before its first batch.
     """
     config = prepared.config
     if config.as_good_as is not None:
@@ -198,13 +210,22 @@ def train_in_memory(
         trainer.load_weights(before)
     if settled is not None:
         trainer.continue_from(settled)
-    sink = MemorySink(keep_settled)
+    sink = MemorySink(keep_settled, interruptible)
+
+    def in_unit(model: VAE) -> VAE:
+        model = model.cpu()
+        if prepared.units is not None and model.scaling.output == "linear":
+            model.scaling = model.scaling.in_units(*prepared.units.tensors())
+        return model
+
+    if watch is not None:
+        watch(Training(lambda: in_unit(trainer.model_now()), sink.request_stop))
     result = trainer.start(sink).in_unit(prepared.square)
     assert sink.model is not None
-    model = sink.model.cpu()
-    if prepared.units is not None and model.scaling.output == "linear":
-        model.scaling = model.scaling.in_units(*prepared.units.tensors())
-    return Found(model, result, [row.in_unit(prepared.square) for row in sink.rows], sink.settled)
+    rows = [row.in_unit(prepared.square) for row in sink.rows]
+    config = replace(plan.config, tau=result.tau)
+    records = Records(config, rows, sink.decisions, sink.first_costs, {**sink.about, "tau": result.tau})
+    return Found(in_unit(sink.model), result, records, sink.settled)
 
 
 def _as_good_as(prepared: Prepared, listener: Listener, build: Build | NetworkConfig | None) -> TrainConfig:

@@ -72,10 +72,14 @@ class Inspection:
 
 
 @torch.no_grad()
-def inspect_model(trained: Trained, data: Data, split_seed: int) -> Inspection:
-    """Reconstruct test inputs, each once with z drawn from the posterior and once from its mean."""
+def inspect_model(trained: Trained, data: Data, split_seed: int | None) -> Inspection:
+    """Reconstruct test inputs, each once with z drawn from the posterior and once from its mean.
+
+    Without the seed of the run's splits, all of `data` are inputs to be reconstructed.
+    """
     model, unit = trained.model, trained.unit
-    index = evenly_spaced(split(data, split_seed).test, data.examples.shape)
+    chosen = np.arange(len(data.examples)) if split_seed is None else split(data, split_seed).test
+    index = evenly_spaced(chosen, data.examples.shape)
     generator = torch.Generator().manual_seed(0)
     errors, at_mean = np.empty((2, len(index)))
     codes, columns = np.empty((len(index), model.n), np.float32), Moments()
@@ -143,10 +147,11 @@ def traverse(trained: Trained, inspection: Inspection | None, result: Result | N
         (low, high), start = inspection.ranges, inspection.start
     else:
         low, high, start = assumed_ranges(trained.model.n, result)
+    kind = next(trained.model.parameters()).dtype
 
     @torch.no_grad()
     def decode(codes: np.ndarray) -> np.ndarray:
-        return layout(trained.model.decode(torch.from_numpy(codes)))
+        return layout(trained.model.decode(torch.from_numpy(codes).to(kind)))
 
     start = start.astype(np.float32)
     return [move(decode, j, low, high, start) for j in range(min(trained.model.n, TRAVERSED))]

@@ -50,8 +50,7 @@ class Trained:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one example, (D,) or (C, H, W)."""
-        assert self.model.network is not None
-        return self.model.network.shape
+        return tuple(self.about["shape"]) if self.model.network is None else self.model.network.shape
 
     @property
     def columns(self) -> list[str]:

@@ -40,7 +40,7 @@ class Compared:
 
     def link(self, out: Path) -> str | None:
         """Return the address of the run's own report, relative to the page `out`; None if there is no report."""
-        report = self.run.folder.report
+        report = self.run.files.report
         if not report.exists():
             return None
         return quote(os.fsencode(Path(os.path.relpath(report.resolve(), out.resolve().parent)).as_posix()))
@@ -169,7 +169,7 @@ def _costs(runs: list[Compared]) -> list[Block]:
 @torch.no_grad()
 def _reconstructions(runs: list[Compared], inputs: _Inputs) -> list[Block]:
     """Send the same test inputs through every model that was trained on their data; only for images."""
-    opened = [(one, open_trained(one.run.folder.path, inputs.trusted)) for one in runs if one.run.folder.model.exists()]
+    opened = [(one, open_trained(one.run.files.path, inputs.trusted)) for one in runs if one.run.files.model.exists()]
     opened = [(one, trained) for one, trained in opened if len(trained.shape) == 3]
     if not opened:
         return []

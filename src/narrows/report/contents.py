@@ -14,12 +14,28 @@ from narrows.training.config import TrainConfig, config_from_dict
 class RunContents:
     """One run's settings and records."""
 
-    folder: RunFolder
+    folder: RunFolder | None
+    """Its folder; None for an estimator, which has none."""
     config: TrainConfig
     rows: list[MetricRow]
     decisions: list[DecisionRow]
     result: Result | None = None
     """None while the run has not ended."""
+    first_costs: list[float | None] | None = None
+    """The first line of costs.csv; read from the folder when it is needed, unless given."""
+    call: str = ""
+    """The call that made an estimator, in Python."""
+
+    @property
+    def files(self) -> RunFolder:
+        """The run's folder, which is there."""
+        assert self.folder is not None
+        return self.folder
+
+    @property
+    def source(self) -> str:
+        """The folder, or what else the run is."""
+        return "NarrowVAE" if self.folder is None else str(self.folder.path)
 
     @property
     def name(self) -> str:

@@ -7,18 +7,15 @@ scripts and its images inside, and its policy forbids the browser to load anythi
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from narrows._util.text import printable, shell_word
+from narrows._util import markup
+from narrows._util.text import shell_word
 from narrows.report.figures.specification import Chart
-
-_HIDDEN = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
 class Block:
@@ -168,28 +165,6 @@ def asset(name: str, package: str = "narrows.report") -> Markup:
     return Markup((files(package) / "assets" / name).read_text(encoding="utf-8"))
 
 
-def code(text: str) -> Markup:
-    """Escape text, and mark what is in backquotes as code."""
-    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
-
-
-def writable(value: object) -> object:
-    """Return a value with everything that cannot be shown or encoded written as an escape such as \\x1b.
-
-    They come from names of files and columns, whose paths need not be UTF-8.
-    """
-    return type(value)(_HIDDEN.sub(lambda one: printable(one[0]), value)) if isinstance(value, str) else value
-
-
-ENVIRONMENT = Environment(
-    loader=PackageLoader("narrows.report"),
-    autoescape=True,
-    finalize=writable,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    auto_reload=False,
-)
-ENVIRONMENT.filters["code"] = code
+ENVIRONMENT = markup.environment("narrows.report")
 ENVIRONMENT.globals["asset"] = asset
 ENVIRONMENT.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}

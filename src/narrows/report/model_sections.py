@@ -8,8 +8,7 @@ import numpy as np
 from narrows._util.errors import NarrowsError
 from narrows._util.text import printable
 from narrows.data import Data
-from narrows.data.mixed import by_column
-from narrows.data.mixed import Column, column_of_values
+from narrows.data.mixed import Column, by_column, column_of_values
 from narrows.inference.inspect import Inspection, Reconstructions, Traversal, inspect_model, prior_samples, traverse
 from narrows.inference.trained import Trained, open_trained, training_data
 from narrows.report import images, text
@@ -38,13 +37,15 @@ class ModelContents:
     heldout: Inspection | None = None
     missing: str = ""
     """Why `heldout` is missing, if it is."""
+    inputs: str = "test inputs"
+    """What `heldout` was measured on."""
 
 
 def read_model(run: RunContents, data: Data | None = None, trust_data: bool = False) -> ModelContents:
     """Open a run's model and send test inputs through it; `data` are loaded again unless given."""
-    if not run.folder.model.exists():
+    if not run.files.model.exists():
         return ModelContents(missing="No model has been saved yet.")
-    trained = open_trained(run.folder.path, trust_data)
+    trained = open_trained(run.files.path, trust_data)
     try:
         data = training_data(trained, data)
         return ModelContents(trained, data, inspect_model(trained, data, run.config.split_seed))
@@ -58,7 +59,7 @@ def reconstructions(model: ModelContents) -> list[Block]:
         return [Text(model.missing)]
     held = model.heldout
     note = (
-        f"Of {len(held.errors):,} evenly spaced test inputs, those with the smallest, the median and the largest "
+        f"Of {len(held.errors):,} evenly spaced {model.inputs}, those with the smallest, the median and the largest "
         "error, reconstructed from the mean of their codes."
     )
     picked = [("Best", held.best), ("Median", held.median), ("Worst", held.worst)]
@@ -112,7 +113,10 @@ def errors(run: RunContents, model: ModelContents) -> list[Block]:
     if model.heldout is None:
         return []
     note = "The promise is about the mean over inputs; single inputs may be above τ. Codes are drawn, as in training."
-    return [Text(note), ChartFigure("errors-chart", charts.error_histogram(model.heldout.errors, run.tau))]
+    return [
+        Text(note),
+        ChartFigure("errors-chart", charts.error_histogram(model.heldout.errors, run.tau, model.inputs)),
+    ]
 
 
 def traversals(run: RunContents, model: ModelContents) -> list[Block]:

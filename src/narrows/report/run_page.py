@@ -21,9 +21,9 @@ from narrows.report.figures import charts
 from narrows.report.figures.gate_lines import gate_lines
 from narrows.report.html import Block, ChartFigure, Details, Facts, Group, Heading, Page, Section, Table, Text
 from narrows.report.settings import settings
-from narrows.runs.certificate import certainty
+from narrows.runs.answer import facts, stopped, verdict
 from narrows.runs.folder import RunFolder
-from narrows.runs.records import Certificate, Dimension, Result
+from narrows.runs.records import Dimension, Result
 
 MOST_DIMENSIONS, AT_ONCE = 64, 24
 """Rows of the table of costs, and those that are visible without a click."""
@@ -71,7 +71,7 @@ def run_page(run: RunContents, model: model_sections.ModelContents) -> Page:
         Section("training", "How training went", training(run)),
         Section("gates", "Which gate closed when", gates(run)),
         Section("dimensions", "What each dimension costs to remove", dimensions(run.result)),
-        Section("reconstructions", "Reconstructions of test inputs", model_sections.reconstructions(model)),
+        Section("reconstructions", f"Reconstructions of {model.inputs}", model_sections.reconstructions(model)),
         Section("errors", "Errors of single inputs", model_sections.errors(run, model)),
         Section("traversals", "What each dimension changes", model_sections.traversals(run, model)),
         Section("samples", "New examples", model_sections.samples(model)),
@@ -89,7 +89,7 @@ def stopped_page(run: RunContents, name: str, sections: list[Section]) -> Page:
     return Page(
         title=f"{name}: a run that has not ended",
         heading="This run has not ended",
-        about=f"narrows · {name} · {run.folder.path}",
+        about=f"narrows · {name} · {run.source}",
         badge=("open", "Not ended"),
         blocks=[Text(lead, "lead")],
         sections=sections,
@@ -99,47 +99,16 @@ def stopped_page(run: RunContents, name: str, sections: list[Section]) -> Page:
 def _ended_page(run: RunContents, result: Result, name: str, sections: list[Section]) -> Page:
     headline = text.headline(result)
     heading, *reasons = headline.split(": ", 1) if len(headline) > LONG else [headline]
-    lead = [Text(text.sentence(line), "lead") for line in (*reasons, *text.notes(run))]
+    notes = [*reasons, *([stopped(result)] if result.stopped else []), *text.notes(run)]
+    lead = [Text(text.sentence(line), "lead") for line in notes]
     return Page(
         title=f"{name}: {result.dims} of {result.n} dimensions",
         heading=heading[0].upper() + heading[1:],
-        about=f"narrows · {name} · {run.folder.path}",
-        badge=None if result.tau is None else _verdict(result),
-        blocks=[*lead, _facts(result)],
+        about=f"narrows · {name} · {run.source}",
+        badge=verdict(result),
+        blocks=[*lead, Facts(facts(result))],
         sections=sections,
     )
-
-
-def _verdict(result: Result) -> tuple[str, str]:
-    if result.met:
-        return "kept", "τ kept"
-    certain = result.tau is not None and result.validation.error > result.tau
-    return "missed", "τ not reached" if certain else "τ not certain"
-
-
-def _of_errors(claim: Certificate | None) -> str:
-    return "Weighted error on test inputs" if claim is not None and claim.weighted else "Error on test inputs"
-
-
-def _facts(result: Result) -> Facts:
-    held, tau = result.heldout, result.tau
-    claim = result.certificate
-    upper = f"at most {held.high:.4g} with {certainty(claim)} confidence"
-    entries = [
-        ("Dimensions", f"{result.dims} of {result.n}", f"saved after batch {result.model_step:,}"),
-        (_of_errors(claim), f"{held.error:.4g}", f"{upper}, {text.plural(held.count, text.unit_of(result))}"),
-    ]
-    if tau is not None:
-        kind = "" if claim is None else f", {claim.kind}"
-        note = f"{tau / result.values:.3g} per value; {'' if result.met else 'not '}certified{kind}"
-        entries.append(("Promise τ", f"{tau:.6g}", note))
-    if claim is not None and claim.share is not None:
-        within = f"{math.floor(100 * claim.share)}% of inputs, {100 * claim.confidence:.6g}% confidence"
-        entries.append(("Single errors", f"{claim.share_error:.4g}", f"at most, for at least {within}"))
-    if result.variance:
-        entries.append(("Variance explained", text.share(1 - held.error / result.variance), "of the training data"))
-    entries.append(("Training", text.plural(result.steps, "batch"), text.minutes(result.seconds)))
-    return Facts(entries)
 
 
 def training(run: RunContents) -> list[Block]:
@@ -147,7 +116,8 @@ def training(run: RunContents) -> list[Block]:
     if not run.rows:
         return [Text("There are no metrics yet.")]
     drawn = charts.run_charts(run)
-    note = "Drag over a part to zoom in, double-click to zoom out. The numbers are in `metrics.csv`."
+    numbers = "history_" if run.folder is None else "metrics.csv"
+    note = f"Drag over a part to zoom in, double-click to zoom out. The numbers are in `{numbers}`."
     if run.rows[0].error > drawn[0].y.max:
         note += f" The error starts at {text.number(run.rows[0].error)}, above what the chart shows."
     return [Text(note), Group("grid", [ChartFigure(f"curve-{i}", chart) for i, chart in enumerate(drawn)])]
@@ -180,7 +150,9 @@ def dimensions(result: Result | None) -> list[Block]:
     )
     shown = result.dimensions[:MOST_DIMENSIONS]
     if len(shown) < len(result.dimensions):
-        note += f" Shown are the {len(shown)} of {len(result.dimensions)} with the largest cost; `result.json` has all."
+        note += (
+            f" Shown are the {len(shown)} of {len(result.dimensions)} with the largest cost; the run's result has all."
+        )
     blocks: list[Block] = []
     if len(result.errors_of_first) > 1:
         about = (
@@ -204,9 +176,8 @@ def _features(result: Result) -> list[Block]:
     )
     order = sorted(range(len(result.columns)), key=lambda c: -sum(result.feature_costs[c]))[:MOST_COLUMNS]
     if len(order) < len(result.columns):
-        note += (
-            f" Shown are the {len(order)} of {len(result.columns):,} columns with the largest; `result.json` has all."
-        )
+        most = f"{len(order)} of {len(result.columns):,} columns"
+        note += f" Shown are the {most} with the largest; the run's result has all."
     shown = range(min(result.dims, MOST_BESIDE))
     rows = [[printable(result.columns[c]), *(f"{result.feature_costs[c][j]:.2g}" for j in shown)] for c in order]
     table = Table(["column", *(str(j + 1) for j in shown)], rows, numbers=True)

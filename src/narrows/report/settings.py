@@ -24,6 +24,8 @@ def options(settings: Any, left_out: Collection[str] = ()) -> list[str]:
 
 def command(run: RunContents) -> Block:
     """Return the command that repeats the run, or a sentence if its data were an array in memory."""
+    if run.folder is None:
+        return Text(f"Fitted in Python by `{run.call}`.")
     config, front = run.config, FrontFolder(run.folder.path.parent)
     if config.data == IN_MEMORY:
         return Text("The data were an array in memory; repeat the run from Python.")

@@ -7,129 +7,27 @@ import math
 from typing import Literal
 
 from narrows._util.errors import NarrowsError, as_option
-from narrows._util.text import printable
 from narrows.recipes.controller import ControllerConfig
 from narrows.recipes.registry import RECIPES
 from narrows.report.contents import RunContents, read_run
-from narrows.runs.certificate import FEWEST, certainty, with_bound
+from narrows.runs.answer import (
+    answer as answer,
+    error_on_test as error_on_test,
+    headline as headline,
+    minutes as minutes,
+    plural as plural,
+    share as share,
+    single_inputs as single_inputs,
+    unit_of as unit_of,
+)
+from narrows.runs.certificate import certainty, with_bound
 from narrows.runs.folder import RunFolder, resuming
 from narrows.runs.front import FrontFolder, outermost
-from narrows.runs.records import Certificate, DecisionRow, MetricRow, Result
+from narrows.runs.records import DecisionRow, MetricRow, Result
 from narrows.training.config import TrainConfig
 
-MOST_COSTS = 12
-"""Costs of removal in the answer; longer lists are cut off."""
-MOST_COLUMNS = 3
-"""Columns named for each dimension."""
 SLACK = 0.9
 """Below this share of tau the error leaves room for more gates to close."""
-
-
-def answer(result: Result) -> str:
-    """Return the answer and its certificate in a few lines."""
-    held, tau, claim = result.heldout, result.tau, result.certificate
-    bound = "" if tau is None else f" (tau {tau:g})"
-    bound_per_value = "" if tau is None else f" (tau {tau / result.values:.3g})"
-    explained = f"; {share(1 - held.error / result.variance)} of the variance explained" if result.variance else ""
-    lines = [
-        headline(result),
-        f"{error_on_test(result)}: {held.error:.4g}{bound}, at most {held.high:.4g} with "
-        f"{certainty(claim)} confidence{_look(claim)}; {held.error_at_mean:.4g} when decoding the mean",
-        f"per value: {held.error / result.values:.3g}{bound_per_value}{explained}",
-    ]
-    if claim is not None and claim.share is not None:
-        lines.append(single_inputs(claim.share, claim.share_error or 0.0, claim.confidence))
-    if result.dimensions:
-        costs = sorted((dimension.cost for dimension in result.dimensions), reverse=True)
-        shown = " ".join(f"{cost:.3g}" for cost in costs[:MOST_COSTS]) + (" ..." if len(costs) > MOST_COSTS else "")
-        lines.append(f"cost of removing each dimension: {shown}")
-    if len(result.errors_of_first) > 1:
-        errors = result.errors_of_first[1:]
-        shown = " ".join(f"{error:.3g}" for error in errors[:MOST_COSTS]) + (" ..." if len(errors) > MOST_COSTS else "")
-        lines.append(f"error with the first 1, 2, ... of them: {shown}")
-    lines += features(result)
-    lines.append(
-        f"{plural(result.steps, 'batch')} in {minutes(result.seconds)}; "
-        f"the model was saved after batch {result.model_step:,}"
-    )
-    return "\n".join(lines)
-
-
-def headline(result: Result) -> str:
-    """Return the answer in one sentence."""
-    dims, tau = f"{result.dims} of {result.n} dimensions {'is' if result.dims == 1 else 'are'}", result.tau
-    longer = "train longer (`--steps`, `--effort thorough`)"
-    if tau is None:
-        return f"a plain VAE with {plural(result.dims, 'dimension')}"
-    if result.met:
-        return f"{dims} enough: the error is within tau on data the model never saw{_refused(result)}"
-    if result.heldout.count < FEWEST and (result.certificate is None or result.certificate.limit is None):
-        return (
-            f"{dims} kept, but tau is not certain: {plural(result.heldout.count, f'test {unit_of(result)}')} are too "
-            f"few; at least {FEWEST} are needed"
-        )
-    if result.model == "last" and min(result.validation.error, result.best_error) <= tau:
-        return (
-            f"{dims} kept, but tau is not certain: on the validation split the error is {result.validation.error:.4g}, "
-            f"and on the test split {with_bound(result.heldout, result.certificate)}; use more data, raise tau a "
-            f"little, or {longer}"
-        )
-    if result.model == "last":
-        return (
-            f"tau was not reached: the best error is {result.best_error:.4g} with {result.best_dims} of {result.n} "
-            f"dimensions (tau {tau:g}); raise tau or n, or {longer}; the last model, with "
-            f"{plural(result.dims, 'dimension')}, is saved and marked as such"
-        )
-    return (
-        f"{dims} kept, but tau is not certain: the error is {result.validation.error:.4g} on the validation split, and "
-        f"{with_bound(result.heldout, result.certificate)} on the test split; raise tau a little, or {longer}"
-    )
-
-
-def unit_of(result: Result) -> str:
-    """Return what the certificate counts: inputs, or groups of them."""
-    return "input" if result.certificate is None else result.certificate.unit
-
-
-def _look(claim: Certificate | None) -> str:
-    """Return which look at the test split it is, if not the first."""
-    return f" (look {claim.look} at the test split)" if claim is not None and claim.look > 1 else ""
-
-
-def _refused(result: Result) -> str:
-    """Return which smaller model was tested in vain."""
-    refused = [one for one in result.certificate.refused if one.dims < result.dims] if result.certificate else []
-    tau = result.tau or 0.0
-    words = {one: "nearly" if one.error <= tau else "failed" for one in refused}
-    return "".join(f"; {one.dims} {word}: {one.error:.4g}, at most {one.high:.4g}" for one, word in words.items())
-
-
-def features(result: Result) -> list[str]:
-    """Return which columns of a table each dimension says most about, with how much their errors rise without it."""
-    if not (result.columns and result.feature_costs):
-        return []
-    names, lines = [printable(name, 40) for name in result.columns], []
-    for j in range(min(result.dims, MOST_COSTS)):
-        costs = [of_column[j] for of_column in result.feature_costs]
-        largest = sorted(range(len(costs)), key=lambda c: -costs[c])[:MOST_COLUMNS]
-        said = ", ".join(f"{names[c]} {costs[c]:.2g}" for c in largest if costs[c] > 0)
-        lines.append(f"dimension {j + 1} says most about: {said or 'nothing'}")
-    return lines
-
-
-def error_on_test(result: Result) -> str:
-    """Return what the error of the answer is a mean of."""
-    claim, count = result.certificate, result.heldout.count
-    unit, weighted = ("input", False) if claim is None else (claim.unit, claim.weighted)
-    return f"{'weighted ' if weighted else ''}error on {count:,} {'groups of ' if unit == 'group' else ''}test inputs"
-
-
-def single_inputs(share: float, error: float, confidence: float) -> str:
-    """Return what is claimed about single inputs."""
-    return (
-        f"at least {math.floor(100 * share)}% of all inputs have an error of at most {error:.4g}, "
-        f"with {100 * confidence:.6g}% confidence"
-    )
 
 
 def full_answer(result: Result, folder: RunFolder) -> str:
@@ -139,6 +37,8 @@ def full_answer(result: Result, folder: RunFolder) -> str:
 
 def notes(run: RunContents) -> list[str]:
     """Return where tau came from if another run set it, and whether a longer run may find fewer dimensions."""
+    if run.folder is None:
+        return [CUT_OFF.replace("steps", "max_steps")] if run.result and run.result.met and is_cut_off(run) else []
     lines = []
     plain = RunFolder(run.folder.plain)
     reference = plain.read_result()
@@ -161,7 +61,7 @@ def hint(run: RunContents) -> str | None:
         return None
     if run.recipe.ends_by_itself:
         return CUT_OFF if is_cut_off(run) else None
-    row, command = rows[-1], f"`{resuming(run.folder.path, 2 * result.steps)}`"
+    row, command = rows[-1], f"`{resuming(run.files.path, 2 * result.steps)}`"
     if result.dims and row.open < result.dims:
         return f"training ended with {row.open} gates open and the error still above tau; continue with {command}"
     if result.dims and row.error < SLACK * result.tau:
@@ -222,14 +122,14 @@ def resume_command(folder: RunFolder) -> str:
 
 def progress(run: RunContents) -> str:
     """Return how far a run is that has not ended, and how to continue it."""
-    plain = RunFolder(run.folder.plain)
+    plain = RunFolder(run.files.plain)
     if not run.rows and plain.config.exists() and plain.read_result() is None:
         return progress(read_run(plain))
     state = "no metrics yet"
     if run.rows:
         row = run.rows[-1]
         state = f"{batch_of(row.step, run.config.steps)}, {error_of(run.config, row)}, {plural(row.open, 'gate')} open"
-    return f"{run.folder.path} has not ended: {state}; continue it with `{resume_command(run.folder)}`"
+    return f"{run.files.path} has not ended: {state}; continue it with `{resume_command(run.files)}`"
 
 
 def metrics_line(config: TrainConfig, row: MetricRow) -> str:
@@ -264,11 +164,6 @@ def decision(row: DecisionRow) -> str:
     return f"batch {row.step:,}: {actions.get(row.action, row.action)} (error at {row.error:.0%} of its target)"
 
 
-def share(part: float) -> str:
-    """Format a share in percent, with more digits near 100%."""
-    return f"{part:.1%}" if part < 0.99 else f"{part:.3%}"
-
-
 def with_upper_end(result: Result) -> str:
     """Format the test error with its upper end for a table."""
     held = result.heldout
@@ -281,12 +176,6 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def minutes(seconds: float) -> str:
-    """Format a time in minutes and seconds."""
-    whole_minutes, rest = divmod(round(seconds), 60)
-    return f"{whole_minutes} min {rest} s"
 
 
 def number(value: float) -> str:
@@ -305,9 +194,3 @@ def unread(error: NarrowsError | OSError) -> str:
     """Return why a page has no test inputs; settings are spelled as options, as everywhere on the pages."""
     reason = error.spelled(as_option) if isinstance(error, NarrowsError) else error
     return sentence(f"the test inputs could not be read: {reason}")
-
-
-def plural(count: int, thing: str) -> str:
-    """Format a count with its noun."""
-    ending = "" if count == 1 else "es" if thing.endswith("ch") else "s"
-    return f"{count:,} {thing}{ending}"

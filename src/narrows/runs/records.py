@@ -252,6 +252,8 @@ class Result:
     Together the values' costs of a dimension are its cost of removal. Empty for images and very wide vectors."""
     columns: list[str] = field(default_factory=list)
     """The names of a table's columns, to which feature_costs belong."""
+    stopped: bool = False
+    """Whether training was ended by hand, before it would have ended: more dimensions might have closed."""
 
     def in_unit(self, square: float) -> "Result":
         """Return the answer with all its errors times `square`."""
@@ -267,6 +269,12 @@ class Result:
             certificate=self.certificate and self.certificate.in_unit(square),
             feature_costs=[[cost * square for cost in costs] for costs in self.feature_costs],
         )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from narrows.runs.cell import result_cell  # loads Jinja2
+
+        return result_cell(self)
 
     def to_json(self) -> str:
         """Return the text of result.json."""

@@ -20,6 +20,7 @@ from narrows._util.processes import on_first_process
 from narrows._util.text import brief
 from narrows.data import Data
 from narrows.recipes.registry import RECIPES
+from narrows.runs.cell import front_cell
 from narrows.runs.folder import RunFolder, claim_folder
 from narrows.runs.front import FrontFolder
 from narrows.runs.records import Result
@@ -44,6 +45,10 @@ class FrontOutcome:
     data: Data
     warnings: list[str] = field(default_factory=list)
     """One line per damaged checkpoint that was skipped."""
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return front_cell(self.results, str(self.folder.path))
 
 
 def train_front(

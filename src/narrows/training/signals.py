@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -100,16 +101,22 @@ def ended_by(error: BaseException | None = None) -> int:
 
 
 class StopRequest:
-    """While the block runs, SIGINT and SIGTERM only set `signal`. A second one acts as it always did."""
+    """While the block runs, SIGINT and SIGTERM only set `signal`. A second one acts as it always did.
 
-    def __init__(self) -> None:
-        self.signal = 0
+    In any other thread than the main one, signals are left as they are.
+
+    Arguments:
+        signals: Those that are taken for a request; the others act as they always did.
+    """
+
+    def __init__(self, signals: Sequence[int] = SIGNALS) -> None:
+        self.signals, self.signal = signals, 0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():
             self.signal = ended_by()  # one that came before, in a place where it could not be raised
-            kept = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+            kept = [number for number in self.signals if signal.getsignal(number) is not signal.SIG_IGN]
             self._before = {number: signal.signal(number, self._note) for number in kept}
         return self
 

@@ -2,6 +2,7 @@
 
 import copy
 import errno
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -26,10 +27,12 @@ class Sink:
 
     Arguments:
         folder: The run's folder, for listeners and messages; None for a run in memory.
+        answers_when_stopped: Whether a run that is asked to stop ends with an answer, instead of with a checkpoint to
+            resume from.
     """
 
-    def __init__(self, folder: RunFolder | None = None) -> None:
-        self.folder = folder
+    def __init__(self, folder: RunFolder | None = None, answers_when_stopped: bool = False) -> None:
+        self.folder, self.answers_when_stopped = folder, answers_when_stopped
 
     def session(self) -> AbstractContextManager[StopRequest]:
         """Return what surrounds the whole run and says whether it should stop."""
@@ -61,27 +64,48 @@ class Sink:
 
 
 class MemorySink(Sink):
-    """Keeps the rows and the model. Ctrl-C ends the run at once, and nothing is kept."""
+    """Keeps what the run records, and the model.
 
-    def __init__(self, keep_settled: bool = False) -> None:
-        super().__init__()
+    Arguments:
+        keep_settled: Also keep the state in which the size was found; the next tau of a front continues from it.
+        answers_when_stopped: Take the first Ctrl-C as a request to end training and answer with the model there is.
+            Otherwise it ends the run at once, and nothing is kept.
+    """
+
+    def __init__(self, keep_settled: bool = False, answers_when_stopped: bool = False) -> None:
+        super().__init__(None, answers_when_stopped)
         self.keep_settled = keep_settled
+        self.stop = StopRequest([signal.SIGINT])
         self.rows: list[MetricRow] = []
+        self.decisions: list[DecisionRow] = []
+        self.first_costs: list[float] | None = None
+        """The costs of removal that were measured first."""
         self.model: VAE | None = None
+        self.about: dict[str, Any] = {}
+        """The description of the model."""
         self.settled: dict[str, Any] | None = None
         """A copy of the state in which the size was found, if `keep_settled`."""
 
     def session(self) -> AbstractContextManager[StopRequest]:
-        """Leave signals as they are."""
-        return nullcontext(StopRequest())
+        """Return what says whether the run should stop; signals are left as they are unless they are requests."""
+        return self.stop if self.answers_when_stopped else nullcontext(self.stop)
+
+    def request_stop(self) -> None:
+        """Do what the first Ctrl-C does."""
+        self.answers_when_stopped, self.stop.signal = True, signal.SIGINT
 
     def write_row(self, row: MetricRow, costs: list[float] | None) -> None:
         """Keep the row."""
         self.rows.append(row)
+        self.first_costs = self.first_costs or costs
+
+    def write_decision(self, row: DecisionRow) -> None:
+        """Keep the decision."""
+        self.decisions.append(row)
 
     def write_model(self, model: VAE, about: dict[str, Any]) -> None:
         """Keep the model."""
-        self.model = model
+        self.model, self.about = model, about
 
     def write_settled(self, state: State) -> None:
         """Keep the state, once, if the next tau of a front needs it."""

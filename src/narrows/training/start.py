@@ -20,6 +20,7 @@ from narrows.data import Data, absolute, from_array, from_dataset
 from narrows.data.load import MissingData, read
 from narrows.model.storage import load_model, read_description
 from narrows.recipes.registry import RECIPES
+from narrows.runs.cell import result_cell
 from narrows.runs.folder import IN_MEMORY, RunFolder, claim_folder, data_moved, resuming, way_on
 from narrows.runs.front import FRONT
 from narrows.runs.records import Result
@@ -51,6 +52,10 @@ class Outcome:
     """The data it was trained on; None for a run that had already ended and was not trained any further."""
     warnings: list[str] = field(default_factory=list)
     """One line per damaged checkpoint that was skipped."""
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return result_cell(self.result, self.folder.read_rows(), str(self.folder.path))
 
 
 def train(

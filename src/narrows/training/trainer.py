@@ -4,6 +4,7 @@
 training through a checkpoint equals training in one go, bit for bit.
 """
 
+import copy
 import math
 import time
 from functools import partial
@@ -70,6 +71,7 @@ class Trainer:
         self.plan, self.listener, self.config = plan, listener, plan.config
         self.accelerator = make_accelerator(self.config)
         self.sink = Sink()
+        self.weights = example_weights(plan)
         self.batches = Batches(plan.splits.training, self.config.batch, self.config.seed)
         self.traits = RECIPES[self.config.recipe]
         model = make_model(self.config, plan.data, plan.moments, build).to(self.accelerator.device)
@@ -89,7 +91,6 @@ class Trainer:
         """Seconds trained, and the clock when a checkpoint was written last."""
         self.totals = torch.zeros(5, device=self.accelerator.device)
         """Sums since the last row of metrics: error, hits, kl, loss, and the number of batches."""
-        self.weights = example_weights(plan)
         test = plan.data.counting.at(plan.splits.test).units(len(plan.splits.test))
         terms = plan.terms.at_look(1, more=not self.traits.ends_by_itself)
         counting = plan.data.counting.at(plan.splits.validation)
@@ -135,10 +136,13 @@ class Trainer:
         self.recipe.restart()
 
     def _attach(self, sink: Sink) -> None:
-        self.sink = sink if self.accelerator.is_main_process else Sink(sink.folder)
+        self.sink = sink if self.accelerator.is_main_process else Sink(sink.folder, sink.answers_when_stopped)
 
     def _run(self, stop: StopRequest) -> Result:
-        """Train to the last batch and certify the model; or stop at a signal, with a checkpoint."""
+        """Train to the last batch, or to a signal if the sink wants an answer then, and certify the model.
+
+        Elsewhere a signal raises `Interrupted` as soon as a checkpoint is written.
+        """
         weights = sum(p.numel() for p in self.model.parameters())
         header = self.plan.header(weights, str(self.accelerator.device))
         if self.traits.measures_heldout and self.traits.closes_gates and not self.model.mixable:
@@ -155,6 +159,8 @@ class Trainer:
                 if self._due(self.config.log_every):
                     self._log()
                 stopping = vote.result(stop.signal)
+                if stopping and self.sink.answers_when_stopped:
+                    break
                 if stopping or self._checkpoint_due():
                     self._checkpoint()
                 if stopping and not self._ended():
@@ -312,11 +318,16 @@ class Trainer:
             self.listener.row(row)
             self.trackers.log(row)
 
+    def model_now(self) -> VAE:
+        """Return a copy of the model as it would be saved now, without the dimensions that are closed."""
+        candidate = copy.deepcopy(self.recipe.candidate)
+        return in_users_units(self.plan, candidate.narrow(candidate.gates.kept()).eval())
+
     def _validate(self, at_end: bool = False) -> Candidate | None:
         """Validate the candidate on the first process, and save it if it is the best so far."""
         if not self.accelerator.is_main_process:
             return None
-        final = at_end and self.traits.measures_heldout
+        final = at_end and self.traits.measures_heldout and self._ended()
         candidate = self.selection.consider(self.recipe.candidate, self.step, regular=not at_end, final=final)
         if not math.isfinite(candidate.validation.error):
             raise self._diverged()
@@ -389,6 +400,7 @@ class Trainer:
             certificate=verdict.certificate,
             feature_costs=self._feature_costs(model),
             columns=[column.name for column in self.plan.data.table],
+            stopped=not self._ended(),
         )
         self._save(model, chosen, met=found)
         self.sink.write_result(result)

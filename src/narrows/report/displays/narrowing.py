@@ -8,7 +8,7 @@ from narrows._util.errors import NarrowsError
 from narrows.recipes.registry import RECIPES, RecipeName
 from narrows.report.displays.drawing import axes_for, name_above
 from narrows.report.displays.fitted import fitted
-from narrows.report.displays.runs import AnyRun, contents_of
+from narrows.report.displays.runs import AnyRun, contents_of, path_of
 from narrows.report.figures.charts import curve_charts
 from narrows.report.figures.figure_files import draw_chart
 from narrows.report.figures.gate_lines import open_counts
@@ -105,7 +105,7 @@ class NarrowingDisplay:
         """
         run = contents_of(folder)
         if not run.rows:
-            raise NarrowsError(f"{run.folder.path} has no metrics yet; wait for its first row, or continue the run")
+            raise NarrowsError(f"{path_of(run)} has no metrics yet; wait for its first row, or continue the run")
         display = cls(
             history=as_history(run.rows),
             recipe=run.config.recipe,

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from narrows._util.checks import argument, path_argument
 from narrows._util.errors import NarrowsError
@@ -36,10 +37,16 @@ def contents_of(folder: AnyRun) -> RunContents:
     return read_run(found)
 
 
+def path_of(run: RunContents) -> Path:
+    """Return the folder of a run that was read from one."""
+    assert run.folder is not None
+    return run.folder.path
+
+
 def answer_of(run: RunContents) -> Result:
     """Return a run's answer; raise if it has not ended."""
     if run.result is None:
-        path = run.folder.path
+        path = path_of(run)
         raise NarrowsError(f"{path} has not ended, so it has no answer yet; continue it with `{resuming(path)}`")
     return run.result
 
@@ -55,7 +62,7 @@ def opened(folder: AnyRun, data: Data | None, trust_data: bool, needs_data: bool
     """
     argument("data", data, DATA, or_none=True)
     run = contents_of(folder)
-    trained = open_trained(run.folder.path, trust_data)
+    trained = open_trained(path_of(run), trust_data)
     try:
         found = training_data(trained, data)
     except (NarrowsError, OSError):

@@ -117,7 +117,7 @@ def count_reopened(lines: Sequence[GateLine]) -> int:
     return sum(change == "reopened" for line in lines for _, change in line.changes)
 
 
-def error_histogram(errors: np.ndarray, tau: float | None) -> Chart:
+def error_histogram(errors: np.ndarray, tau: float | None, inputs: str = "test inputs") -> Chart:
     """Return how many inputs have which error, in another colour beyond tau. The last bar has all larger errors.
 
     There are about 40 bars, however far the errors are from tau: tau is an edge of one, so that none has both colours.
@@ -133,8 +133,8 @@ def error_histogram(errors: np.ndarray, tau: float | None) -> Chart:
     places = np.searchsorted(edges, errors, side="right") - 1  # nan comes last, like all that is larger than the axis
     counts = np.bincount(np.clip(places, 0, len(edges) - 2), minlength=len(edges) - 1).tolist()
     return Chart(
-        f"{len(errors):,} test inputs",
-        f"A histogram of the errors of {len(errors):,} test inputs.{share}",
+        f"{len(errors):,} {inputs}",
+        f"A histogram of the errors of {len(errors):,} {inputs}.{share}",
         Axis("error of one input", 0, edges[-1]),
         Axis("inputs", 0, 1.08 * max(counts), whole=True, fixed=True),
         kind="bars",

@@ -82,6 +82,7 @@ def _open_at_start(run: RunContents) -> Iterable[int]:
     for decision in run.decisions:
         for gate in map(int, decision.gates.split()):
             first.setdefault(gate, decision.action)
-    known = {gate for gate, cost in enumerate(run.folder.read_first_costs()) if cost is not None}
+    costs = run.files.read_first_costs() if run.first_costs is None else run.first_costs
+    known = {gate for gate, cost in enumerate(costs) if cost is not None}
     known |= set(run.result.kept) if run.result else set()  # costs are unknown at first where a closing goes on
     return {gate for gate in known if first.get(gate) != "restore"} | {g for g in first if first[g] == "close"}

@@ -21,6 +21,7 @@ from narrows._util.printing import print_line, shown_lines, warn
 from narrows._util.progress import Progress as Show
 from narrows._util.text import printable
 from narrows.report import text
+from narrows.report.contents import RunContents
 from narrows.report.live.follow import Follower, Snapshot, View, pace
 from narrows.report.live.screen import LiveView, Screen
 from narrows.runs.folder import RunFolder
@@ -90,9 +91,11 @@ class Bar(LiveView):
 
     def show(self, snapshot: Snapshot) -> None:
         """Move the bar."""
-        run = snapshot.run
-        if run is None:
-            return
+        if snapshot.run is not None:
+            self.draw(snapshot.run)
+
+    def draw(self, run: RunContents) -> None:
+        """Move the bar to where a run is."""
         row, steps = run.rows[-1] if run.rows else None, run.config.steps
         if self.live is None:
             self.bar = Progress(

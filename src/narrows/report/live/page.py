@@ -73,7 +73,7 @@ def page(snapshot: Snapshot, run: RunContents, live: bool) -> Page:
         title, heading = f"batch {row.step:,}", f"Batch {row.step:,}: {text.plural(row.open, 'gate')} open"
         facts = [_facts(run)]
     status = "Writing the report" if snapshot.ended else "Training" + (f": {snapshot.part}" if snapshot.part else "")
-    resume = f"The run was stopped, or continues without this page. Resume it with `{text.resume_command(run.folder)}`."
+    resume = f"The run was stopped, or continues without this page. Resume it with `{text.resume_command(run.files)}`."
     return Page(
         title=f"{run.name}: {title}",
         heading=heading,
