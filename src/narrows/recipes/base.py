@@ -122,6 +122,8 @@ class RecipeInputs:
     terms: Terms = field(default_factory=Terms)
     """The terms of the certificate, which say how far below tau to aim."""
     share: Share = all_rows
+    few_rows: bool = False
+    """Whether the set is so small that its errors settle soon."""
     training_examples: Draw | None = None
     """Draws training examples as `held_out` draws validation examples; None for a recipe that needs none."""
 

@@ -74,6 +74,8 @@ WINDOW, LAST_WINDOW = 500, 100
 ALLOWANCE, LAST_ALLOWANCE = 1.0, 2.0
 """How much harder than the validation split the test split may be, in standard errors; the second holds in the last
 phase, which leaves nothing below its target and no longer decides about the size."""
+FEW_LAST = 600
+"""Batches of the last phase, at least, for sets of few rows, whose errors settle within a hundred or two."""
 MOST_MARGIN, MOST_LAST_MARGIN = 0.2, 0.5
 """Largest distance of the target from tau, as a share of tau, beyond what an exact certificate needs in any case."""
 
@@ -156,7 +158,8 @@ class Fast(nn.Module, Recipe):
     @classmethod
     def build(cls, inputs: RecipeInputs) -> "Fast":
         """Return the recipe around an untrained model."""
-        config = ControllerConfig(patience=EFFORTS[inputs.effort], closes=cls.closes)
+        least_last = FEW_LAST if inputs.few_rows else ControllerConfig.least_last
+        config = ControllerConfig(patience=EFFORTS[inputs.effort], closes=cls.closes, least_last=least_last)
         return cls(
             inputs.model,
             inputs.tau,

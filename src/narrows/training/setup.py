@@ -42,7 +42,8 @@ RELATIVE_AIM = 0.95
 MOMENT_EXAMPLES = 20_000
 FINGERPRINT_EXAMPLES = 4_096
 FEW_ROWS = 5_000
-"""Vectors: with fewer rows, hidden layers learn too little without a linear path past them (decision D17)."""
+"""With fewer rows, the hidden layers of vectors learn too little without a linear path past them (decision D17), and
+the last phase is shorter."""
 MANY_DIMENSIONS = 32
 """Images: with more dimensions, the hidden layers of 128 units pass too little without such a path (decision D19)."""
 

@@ -32,7 +32,7 @@ from narrows.training.config import seconds_of, to_dict
 from narrows.training.listeners import Listener, RunStart
 from narrows.training.model_file import description, in_users_units, versions
 from narrows.training.selection import Candidate, Selection
-from narrows.training.setup import Build, Plan, compile_networks, make_accelerator, make_model, value_errors
+from narrows.training.setup import FEW_ROWS, Build, Plan, compile_networks, make_accelerator, make_model, value_errors
 from narrows.training.signals import Interrupted, StopRequest
 from narrows.training.sinks import Sink
 from narrows.training.trackers import Trackers
@@ -258,6 +258,7 @@ class Trainer:
             split_sizes=self.plan.split_sizes,
             terms=self.plan.terms,
             share=own_share,
+            few_rows=len(self.plan.data.examples) < FEW_ROWS,
             training_examples=partial(self._draw, splits.train),
         )
 
