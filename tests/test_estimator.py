@@ -41,8 +41,19 @@ def fitted():
     return NarrowVAE(8, explained=0.9, width=8, device="cpu", random_state=0).fit(curved() * 50 - 7)
 
 
+EXPECTED_TO_FAIL = {
+    "check_sample_weight_equivalence_on_dense_data": "losses and means are equal, batches and splits are others (D22)",
+}
 CHECKS = [
-    pytest.param(check, id=f"{i}-{check.func.__name__}")
+    pytest.param(
+        check,
+        id=f"{i}-{check.func.__name__}",
+        marks=[
+            pytest.mark.xfail(reason=reason, strict=True)
+            for name, reason in EXPECTED_TO_FAIL.items()
+            if name == check.func.__name__
+        ],
+    )
     for i, (_, check) in enumerate(estimator_checks_generator(NarrowVAE(**SMALL)))
     if check.func.__name__ != "check_array_api_input"  # a skip of scikit-learn's own, without SCIPY_ARRAY_API
 ]
