@@ -163,8 +163,8 @@ class NarrowVAE(FittedVAE):
 
         Parameters
         ----------
-        X : array of shape (N, D), (N, H, W) or (N, H, W, C)
-            Examples in any unit.
+        X : array of shape (N, D), (N, H, W) or (N, H, W, C), or data frame
+            Examples in any unit. A data frame of pandas or polars, or a table of pyarrow, may have categories.
         y : None
             Ignored.
         sample_weight : array of shape (N,), optional
