@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from narrows import NarrowsError, NarrowVAE, TrainConfig, from_array, load, load_model, train
+from narrows.data import split
 from narrows.data.synthetic import curved_manifold
 from narrows.networks import NetworkConfig, build
 from narrows.objective import ERRORS, observed
@@ -81,6 +82,32 @@ def test_a_masked_model_finds_the_dimensions_and_fills_in_the_gaps():
     assert model.transform(holes).shape == (200, 2)
     assert model.score(holes) > 0.85
     assert model.feature_cost_.sum(0) == pytest.approx(model.dimension_cost_, rel=1e-4)
+
+
+@pytest.mark.parametrize("scaling", ["standard", "minmax"])
+def test_a_column_that_the_training_split_never_shows_is_refused(tmp_path, scaling):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "\n".join(f"{i}," for i in range(40)))
+    test = split(load(path, columns="a")).test
+    path.write_text("a,b\n" + "\n".join(f"{i},{i if i in test else ''}" for i in range(40)))
+    config = TrainConfig(explained=0.5, scaling=scaling, n=1, batch=4).checked()
+    with pytest.raises(NarrowsError, match="column 'b' has no value in the training split; leave it out"):
+        make_plan(config, load(path, missing="mask"))
+
+
+def test_a_split_whose_rows_all_have_weight_0_is_refused():
+    x = np.random.default_rng(0).random((40, 3))
+    weights = np.ones(40)
+    weights[split(from_array(x)).test] = 0
+    with pytest.raises(NarrowsError, match="all rows of the test split have weight 0"):
+        make_plan(TrainConfig(explained=0.5, values="any", n=1, batch=4).checked(), from_array(x, weights=weights))
+
+
+def test_other_weights_or_groups_are_other_data():
+    x = np.random.default_rng(0).random((40, 3))
+    config = TrainConfig(explained=0.5, values="any", n=1, batch=4).checked()
+    options = ({}, {"weights": np.ones(40)}, {"weights": np.r_[2, np.ones(39)]}, {"groups": np.arange(40)})
+    assert len({make_plan(config, from_array(x, **one)).fingerprint for one in options}) == 4
 
 
 def test_images_may_lack_pixels(tmp_path):

@@ -5,7 +5,7 @@ words      what is typed, checked word by word
 output     standard output and standard error
 app        its name, help and version
 train      train, front, resume, show
-apply      encode, decode, reconstruct, sample, export
+apply      encode, decode, reconstruct, impute, sample, export
 sweep, evaluate, report, explore, watch, bench, data, reproduce
 
 Exit codes: 0 when the command did its work (whether or not tau was met: the answer says so), 1 when something broke,

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Run = Annotated[Path, Parameter(help="A run's folder, or a model file.")]
 Source = Annotated[str | None, Parameter(help="As for `narrows train`; by default the run's training data.")]
 Out = Annotated[Path, Parameter(name=["--out", "-o"], help="The .npy file to write.")]
+OutFilled = Annotated[
+    Path, Parameter(name=["--out", "-o"], help="The file to write: a table as the one that is read, or a .npy file.")
+]
 OutFolder = Annotated[Path, Parameter(name=["--out", "-o"], help="A new or empty folder.")]
 
 
@@ -69,7 +72,7 @@ def reconstruct(run: Run, data: Source = None, /, *, out: Out, trust_data: Trust
 
 
 @app.command
-def impute(run: Run, data: Source = None, /, *, out: Out, trust_data: TrustData = False) -> None:
+def impute(run: Run, data: Source = None, /, *, out: OutFilled, trust_data: TrustData = False) -> None:
     """Write data with reconstructions in place of missing values: a table as a table, other data as a .npy file.
 
     The run must have been trained with --missing mask, on data that lacked values.

@@ -9,7 +9,9 @@ In reading order:
 2. examples.py: `Data.examples` serves batches by index. Pixels stay as they are stored (bytes, bits, a file on disk, a
    rule that draws them) until a batch is requested, so a set may be larger than memory. `Data.exact` serves a table in
    float64.
-3. splits.py: `split` divides the indices into train, validation and test by a stated, seeded rule.
+   mixed.py: a table's categories, served as one value per level. decoded.py: the way back to a table's columns.
+3. splits.py: `split` divides the indices into train, validation and test by a stated, seeded rule. counting.py: how
+   rows count, by their weights and groups.
 4. units.py: the shift and the unit in which columns and arrays are trained.
 5. batches.py: `Batches` is the endless stream of training indices; its state is two integers.
 6. streams/: sets of shards that are larger than the disk, or lie on another machine. rows.py: many arrays as one.

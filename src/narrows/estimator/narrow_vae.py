@@ -172,8 +172,8 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array (N, D), (N, H, W) or (N, H, W, C)
-            Examples in any unit.
+        X : array (N, D), (N, H, W) or (N, H, W, C), or data frame
+            Examples in any unit. A data frame of pandas or polars, or a table of pyarrow, may have categories.
         y : None
             Ignored.
         sample_weight : array (N,), optional

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from narrows.data.counting import Counting
+from narrows.data.counting import PLAIN, Counting
 from narrows.runs import certificate
 from narrows.runs.certificate import Terms
 from narrows.runs.records import Certificate, HeldOut, Refused, Unit
@@ -28,12 +28,12 @@ class Verdict:
 def certify(
     candidates: Sequence[Candidate],
     errors: Errors,
-    counting: Counting,
     rows: int,
     tau: float,
     terms: Terms,
     look: int = 1,
     more: bool = False,
+    counting: Counting = PLAIN,
 ) -> Verdict:
     """Test candidates from the safest on, until one fails; return the best that did not.
 
@@ -43,12 +43,12 @@ def certify(
     Arguments:
         candidates: At least one, the best first, each safer than those before it.
         errors: Measures a candidate on the test split.
-        counting: How the inputs of the test split count.
         rows: Number of inputs in the test split.
         tau: The promise; infinite without one.
         terms: The terms of the certificate.
         look: Which look at the test split it is, from 1.
         more: Whether there may be more looks.
+        counting: How the inputs of the test split count.
     """
     now, count = terms.at_look(look, more), counting.units(rows)
     kept: tuple[Candidate, HeldOut, np.ndarray] | None = None

@@ -372,7 +372,7 @@ class Trainer:
 
         more = not self.traits.ends_by_itself
         terms, look = self.plan.terms, len(self.looks)
-        verdict = certify(candidates, errors, counting, len(test), self.plan.tau, terms, look, more)
+        verdict = certify(candidates, errors, len(test), self.plan.tau, terms, look, more, counting)
         chosen = verdict.candidate
         model = chosen.narrowed(self.model)
         measured = describe_dimensions(model, examples, test, TEST_SEED, error, counting.weights)
