@@ -31,7 +31,6 @@ from narrows import (
 DOCS = Path(__file__).parents[1] / "docs" / "displays"
 RUNS = Path("runs/displays")
 TAUS = [150, 250, 400, 600, 900]
-COLOURS = 128
 LARGEST = 100_000
 """Bytes of a picture."""
 
@@ -115,7 +114,7 @@ def write(display: object, path: Path) -> None:
     file = io.BytesIO()
     display.figure_.savefig(file, dpi=100, format="png")  # type: ignore[attr-defined]
     plt.close("all")
-    image = Image.open(file).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    image = Image.open(file).convert("RGB")
     image.save(path, optimize=True)
     size = path.stat().st_size
     print(f"{path}: {image.width} x {image.height}, {size / 1e3:.0f} kB")

@@ -15,7 +15,7 @@ latent dimensions while it trains, as many as the promise allows. The reading or
     10  estimator   fit / transform / inverse_transform, as scikit-learn's PCA
     11  inference   trained models on more data: codes, reconstructions, samples, export
     12  evaluation  how good a model and its samples are
-    13  report      the answer as text, as pages and in the terminal
+    13  report      the answer as text, as pages, as figures and in the terminal
     14  sweeps      many runs from one description, on this machine or on a Ray cluster
     15  paper       the paper's four experiments, beside its published numbers
     16  explorer    a local page with one slider per latent dimension

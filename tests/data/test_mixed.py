@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from pyarrow import parquet
 
 from narrows import NarrowsError, from_table, load
-from narrows.data.mixed import Column, by_column, collapse, expand, stored_order, value_names
+from narrows.data.mixed import Column, by_column, collapse, column_of_values, expand, stored_order, value_names
 from narrows.data.readers.frames import FrameKind, to_frame
 from narrows.networks import NetworkConfig, build
 from narrows.objective import mixed_values
@@ -149,3 +149,12 @@ def test_bad_columns_are_named(case):
     with pytest.raises(NarrowsError) as caught:
         from_table(frame, **options)
     assert text in str(caught.value)
+
+
+def test_each_value_belongs_to_one_column():
+    columns = (Column("a"), Column("kind", "category", ("x", "y", "z")), Column("b", "flag"), Column("c"))
+    places = column_of_values(columns)
+    assert [columns[place].name for place in places] == [name.partition("=")[0] for name in value_names(columns)]
+    values = np.arange(6.0)
+    assert np.bincount(places, weights=values) == pytest.approx(by_column(values, columns))
+    assert column_of_values(()) == []

@@ -9,5 +9,6 @@ images           images side by side in one PNG
 evaluation       the table of `narrows evaluate`
 sets             the named sets as text
 figures/         charts: one specification, three renderers
+displays/        figures from Python, in the form of scikit-learn's displays
 live/            a run while it trains
 """

@@ -162,3 +162,15 @@ def test_values_without_names_are_drawn_as_profiles():
     chart = charts.traversal_chart(Traversal(3, np.linspace(0, 1, 9), np.arange(9 * 20.0).reshape(9, 20)), [], 1.0)
     assert [one.name for one in chart.series] == ["code 0", "code 0.5", "code 1"]
     assert chart.series[2].y == list(np.arange(160.0, 180.0))
+
+
+def test_the_columns_that_a_dimension_says_most_about_come_first_and_of_a_category_the_level_that_moves_most():
+    decoded = np.linspace(0, 1, 9)[:, None] * [5.0, 1.0, 2.0, 3.0]  # two numbers, and a category of two levels
+    one, costs = Traversal(0, np.linspace(0, 1, 9), decoded), np.array([0.1, 0.7, 0.2])
+    assert charts.shown_columns(one, 1.0) == [0, 3, 2, 1]
+    assert charts.shown_columns(one, np.array([10.0, 1.0, 1.0, 1.0])) == [3, 2, 1, 0]
+    assert charts.shown_columns(one, 1.0, costs, [0, 2, 1, 1]) == [3, 1, 0]
+    assert charts.shown_columns(one, 1.0, np.array([0.1, 0.2, 0.9, 0.3])) == [2, 3, 1, 0]
+    assert charts.shown_columns(one, 1.0, costs) == [0, 3, 2, 1], "costs of other columns are not used"
+    chart = charts.traversal_chart(one, ["a", "b", "c=x", "c=y"], 1.0, [3, 1, 0])
+    assert [series.name for series in chart.series] == ["c=y", "b", "a"]

@@ -36,11 +36,11 @@ class CodesDisplay:
 
     Parameters
     ----------
-    codes : array of shape (N, 2)
+    codes : array (N, 2)
         The codes, posterior means.
     dimensions : (int, int)
         Which dimensions they are, counted from 0 in the order of their cost of removal.
-    y : array of shape (N,), optional
+    y : array (N,), optional
         The labels.
     label : str
         What the labels are.
@@ -92,7 +92,7 @@ class CodesDisplay:
             A fitted one.
         X : array or data frame
             Examples.
-        y : array of shape (N,), optional
+        y : array (N,), optional
             A label per example.
         dimensions : (int, int)
             Two dimensions, counted from 0.

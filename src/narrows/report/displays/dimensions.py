@@ -26,9 +26,9 @@ class DimensionDisplay:
 
     Parameters
     ----------
-    errors_of_first : array of shape (n_components + 1,)
+    errors_of_first : array (n_components + 1,)
         The error with the first k dimensions, for k from 0 on.
-    cost : array of shape (n_components,)
+    cost : array (n_components,)
         How much the error rises when a dimension is removed; largest first.
     tau : float, optional
         The promise.

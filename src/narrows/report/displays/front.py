@@ -29,13 +29,13 @@ class FrontDisplay:
 
     Parameters
     ----------
-    taus : array of shape (k,)
+    taus : array (k,)
         The promises, in rising order.
-    dims : array of shape (k,)
+    dims : array (k,)
         The dimensions of each model.
-    errors : array of shape (k,)
+    errors : array (k,)
         The error of each model on test inputs.
-    met : array of shape (k,)
+    met : array (k,)
         Whether each promise is certified.
 
     Attributes

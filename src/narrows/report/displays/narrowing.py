@@ -106,12 +106,13 @@ class NarrowingDisplay:
         run = contents_of(folder)
         if not run.rows:
             raise NarrowsError(f"{path_of(run)} has no metrics yet; wait for its first row, or continue the run")
+        n = run.n or max(row.open for row in run.rows)
         display = cls(
             history=as_history(run.rows),
             recipe=run.config.recipe,
-            n_components=run.n or max(row.open for row in run.rows),
+            n_components=n,
             tau=run.tau,
-            open_gates=None if run.recipe.samples_gates else open_counts(run.decisions, run.n, run.rows[-1].step),
+            open_gates=None if run.recipe.samples_gates else open_counts(run.decisions, n, run.rows[-1].step),
             model_step=None if run.result is None else run.result.model_step,
         )
         return display.plot(ax=ax)

@@ -39,9 +39,9 @@ class ReconstructionDisplay:
 
     Parameters
     ----------
-    inputs, outputs : arrays of shape (k, ...)
+    inputs, outputs : arrays (k, ...)
         Examples and their reconstructions.
-    errors : array of shape (k,)
+    errors : array (k,)
         The error of each, counted as the promise counts it.
     columns : list of str
         The names of a vector's values; empty for images and vectors without names.

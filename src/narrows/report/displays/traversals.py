@@ -47,11 +47,11 @@ class TraversalDisplay:
 
     Parameters
     ----------
-    dimensions : array of shape (k,)
+    dimensions : array (k,)
         The dimensions, counted from 0 in the order of their cost of removal.
-    positions : array of shape (k, steps)
+    positions : array (k, 9)
         The codes that each dimension passes.
-    decoded : array of shape (k, steps, ...)
+    decoded : array (k, 9, ...)
         What they are decoded to.
     columns : list of str
         The names of a vector's values; empty for images and vectors without names.
@@ -121,7 +121,7 @@ class TraversalDisplay:
         X : array or data frame, optional
             Examples, best those that it was not fitted to. Dimensions then move from the 1st to the 99th percentile of
             their codes, around the example with the median error; otherwise around the mean code.
-        dimensions : sequence of int, optional
+        dimensions : list of int, optional
             Which dimensions, counted from 0; by default the first 10.
         image_shape : tuple, optional
             For vectors of pixels: the shape to show them in, such as (8, 8).
@@ -159,7 +159,7 @@ class TraversalDisplay:
         ----------
         folder : path or RunFolder
             The run's folder.
-        dimensions : sequence of int, optional
+        dimensions : list of int, optional
             Which dimensions, counted from 0; by default the first 10.
         image_shape : tuple, optional
             For vectors of pixels: the shape to show them in, such as (8, 8).
