@@ -90,6 +90,8 @@ for _, check in estimator_checks_generator(NarrowVAE(**FEW)):
 
 
 def test_the_check_of_other_array_libraries():
+    if ENVIRONMENT not in [check.func.__name__ for _, check in estimator_checks_generator(NarrowVAE(**FEW))]:
+        pytest.skip(f"this version of scikit-learn has no {ENVIRONMENT}")
     settings = {**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", ARRAYS], env=settings, capture_output=True, text=True, timeout=HANGS, check=False

@@ -146,7 +146,7 @@ def test_the_page_has_what_a_runs_page_has(fitted, tmp_path):
     page = path.read_text()
     assert sections(page) == ALL
     assert sum(charts(page)["errors-chart"]["counts"]) == len(x)
-    assert "the examples in X" in page
+    assert f"{len(x)} examples of X" in page
     assert not {"img", "b", "i"} & Parsed(page).tags
     assert sections(fitted.report()._repr_html_().replace("&quot;", '"').replace("&lt;", "<").replace("&gt;", ">")) == [
         name for name in ALL if name != "errors"

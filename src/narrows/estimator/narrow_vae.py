@@ -32,8 +32,8 @@ from narrows.estimator.progress import make_progress
 from narrows.estimator.settings import LOG_EVERY, PROMISES, as_value_error, missing_of
 from narrows.estimator.shown import ShownVAE
 from narrows.estimator.training import Found, Prepared, checked, prepare, prepare_table, train_in_memory
+from narrows.estimator.warm_start import make_networks, previous_model
 from narrows.model.vae import VAE
-from narrows.networks import NetworkConfig
 from narrows.recipes.registry import RecipeName
 from narrows.runs.answer import stopped
 from narrows.runs.certificate import CONFIDENCE, FEWEST, with_bound
@@ -199,7 +199,7 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
     def _fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None) -> bool:
         """Train and become the fitted estimator; return whether Ctrl-C ended training."""
         prepared = self._prepared(X, sample_weight, groups)
-        before = self._previous_model(prepared) if self.warm_start else None
+        before = previous_model(self, prepared) if self.warm_start else None
         if before is not None:
             prepared = replace(prepared, config=replace(prepared.config, n=before.n))
         callbacks = Callbacks(
@@ -214,7 +214,7 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
             found = train_in_memory(
                 prepared,
                 Listeners(self._listener(prepared), callbacks),
-                self._build(before),
+                make_networks(self, before),
                 before,
                 interruptible=True,
                 watch=callbacks.watch,
@@ -259,7 +259,9 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
             with as_value_error():
                 checked_taus(replace(prepared.config, tau=None), [1.0])
                 listener = self._listener(prepared)
-                found = train_in_memory(prepared, listener, self._build(None), settled=settled, keep_settled=True)
+                found = train_in_memory(
+                    prepared, listener, make_networks(self, None), settled=settled, keep_settled=True
+                )
             settled = found.settled or settled
             one._take(X, prepared, found)
             one._warn(found.result)
@@ -316,37 +318,6 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
 
     def _listener(self, prepared: Prepared) -> Listener:
         return make_progress(self.verbose, prepared.square)
-
-    def _previous_model(self, prepared: Prepared) -> VAE | None:
-        """Return the model to continue with; one without dimensions is of no use."""
-        model: VAE | None = getattr(self, "model_", None)
-        if model is None or model.n == 0:
-            return None
-        if self.shape_ != prepared.shape:
-            raise ValueError(
-                f"warm_start: the model is for examples of shape {self.shape_}; these are {prepared.shape}"
-            )
-        if self.table_ != prepared.data.table:
-            raise ValueError(
-                "warm_start: the model is for a table with other columns or categories; set warm_start=False"
-            )
-        if prepared.data.missing and not (model.network is not None and model.network.masked):
-            raise ValueError("warm_start: the model takes no missing values, and X has some; set warm_start=False")
-        if model.network is not None:
-            for name, there in (("width", model.network.width), ("network", model.network.kind)):
-                given = getattr(self, name)
-                if given not in ("auto", there):
-                    raise ValueError(
-                        f"warm_start continues with the present networks: {name} was {there!r} and is now {given!r}; "
-                        f"restore it, or set warm_start=False"
-                    )
-        return model
-
-    def _build(self, before: VAE | None) -> Build | NetworkConfig | None:
-        """Return the factory of the user's networks, or what the networks of the model to continue with are like."""
-        if callable(self.network):
-            return self.network
-        return None if before is None else before.network
 
     def _warn(self, result: Result) -> None:
         """Warn where the answer is not what the user asked for."""

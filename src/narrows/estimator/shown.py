@@ -107,7 +107,7 @@ class ShownVAE(FittedVAE):
             missing = "Pass examples to `report` to see their reconstructions."
             return ModelContents(trained, missing=missing if x is None else "The error is a function of your own.")
         data = self._data(X, x)
-        return ModelContents(trained, data, inspect_model(trained, data, None), inputs="the examples in X")
+        return ModelContents(trained, data, inspect_model(trained, data, None), inputs="examples of X")
 
     def _data(self, X: Any, x: np.ndarray) -> Data:
         """Return checked examples as data."""
