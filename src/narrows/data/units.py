@@ -25,6 +25,7 @@ from narrows.data.arrays import check_floats
 from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples, Rows, release
 from narrows.data.mixed import MixedExamples
+from narrows.data.sparse import SparseRows
 from narrows.data.statistics import Moments
 
 ColumnScaling = Literal["none", "standard", "minmax"]
@@ -119,11 +120,11 @@ def _scale_numbers(
     return dataclasses.replace(data, examples=served, values="any"), users
 
 
-def common_units(x: np.ndarray, tau: float | None, limits: tuple[float, float]) -> tuple[AffineUnits, np.ndarray]:
+def common_units(x: np.ndarray | SparseRows, tau: float | None, limits: tuple[float, float]) -> tuple[AffineUnits, np.ndarray]:
     """Measure the common unit of an array.
 
     Arguments:
-        x: Examples of an estimator, (N, D) or (N, H, W[, C]), float32 or float64.
+        x: Examples of an estimator, (N, D) or (N, H, W[, C]), float32 or float64, or sparse ones.
         tau: The bound on the error in x's unit, or None for a share of the variance.
         limits: The smallest and the largest tau that training takes, in its own units.
 
@@ -133,8 +134,11 @@ def common_units(x: np.ndarray, tau: float | None, limits: tuple[float, float]) 
     Raises:
         NarrowsError: The values, their spread or tau cannot be represented after scaling.
     """
-    missing = bool(np.isnan(x.min()))
-    largest = max(-float(np.nanmin(x)), float(np.nanmax(x)))
+    if isinstance(x, SparseRows):
+        missing, (low, high) = False, x.range()
+    else:
+        missing, low, high = bool(np.isnan(x.min())), float(np.nanmin(x)), float(np.nanmax(x))
+    largest = max(-low, high)
     if largest > LARGEST_VALUE:
         raise NarrowsError(
             f"X has values up to {largest:.3g}, and double precision cannot sum squares above {LARGEST_VALUE:g}; "

@@ -30,6 +30,7 @@ from narrows.estimator.fitted import FittedVAE
 from narrows.estimator.settings import LOG_EVERY, PROMISES, as_value_error, missing_of
 from narrows.estimator.training import Found, Prepared, checked, prepare, prepare_table, train_in_memory
 from narrows.model.vae import VAE
+from narrows.objective import COUNT_ERRORS
 from narrows.networks import build
 from narrows.recipes.registry import RecipeName
 from narrows.runs.certificate import CONFIDENCE, FEWEST, with_bound
@@ -37,6 +38,9 @@ from narrows.runs.records import MetricRow, Result
 from narrows.training.front import checked_taus
 from narrows.training.listeners import Listener, RunStart
 from narrows.training.setup import Build
+
+ErrorName = Literal["squared", "absolute", "cross-entropy", "poisson", "negative-binomial"]
+"""The errors that have names."""
 
 
 class NarrowVAE(FittedVAE):
@@ -55,8 +59,9 @@ class NarrowVAE(FittedVAE):
     as_good_as : int, optional
         The promise by example, instead of `explained`: as good as a plain VAE with this many dimensions, which is
         trained first.
-    error : "squared", "absolute", "cross-entropy" or callable
-        What the promise is about. Cross-entropy is for values in [0, 1]. A callable takes examples and their
+    error : "squared", "absolute", "cross-entropy", "poisson", "negative-binomial" or callable
+        What the promise is about. Cross-entropy is for values in [0, 1]. The last two are deviances, for rows of counts
+        with library sizes (docs/counts.md); `explained` is then the share of what is not noise. A callable takes examples and their
         reconstructions, two tensors `(batch, *shape)` in the unit of `X` (images with channels first), and returns one
         number per example; it needs `tau`.
     categories : "refuse" or "auto"
@@ -105,6 +110,8 @@ class NarrowVAE(FittedVAE):
         first k dimensions; its cumulative sum is the share that k of them explain.
     mean_ : array
         Mean of the examples, as in PCA.
+    explainable_ : float
+        For counts, the share of the deviance that is not noise: about the best `score` that any model can have.
     history_ : dict of lists
         The curves: step, error, open, lambda, hits, kl and the rest of metrics.csv.
     result_ : narrows.Result
@@ -123,7 +130,7 @@ class NarrowVAE(FittedVAE):
         tau: float | None = None,
         tau_per_value: float | None = None,
         as_good_as: int | None = None,
-        error: Literal["squared", "absolute", "cross-entropy"] | Callable[[Tensor, Tensor], Tensor] = "squared",
+        error: ErrorName | Callable[[Tensor, Tensor], Tensor] = "squared",
         missing: Missing = "refuse",
         categories: Categories = "refuse",
         confidence: float = CONFIDENCE,
@@ -263,6 +270,10 @@ class NarrowVAE(FittedVAE):
             self.feature_cost_ = np.array(result.feature_costs)
         elif hasattr(self, "feature_cost_"):
             del self.feature_cost_
+        if result.explainable is not None and result.null_deviance:
+            self.explainable_ = result.explainable / result.null_deviance
+        elif hasattr(self, "explainable_"):
+            del self.explainable_
         columns = zip(*(vars(row).values() for row in found.rows), strict=True)
         self.history_ = dict(zip(MetricRow.columns(), map(list, columns), strict=False))
 
@@ -311,6 +322,8 @@ class NarrowVAE(FittedVAE):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.three_d_array = True
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self.error in COUNT_ERRORS
         tags.input_tags.allow_nan = self.missing == "mask"
         return tags
 

@@ -9,7 +9,8 @@ from sklearn.utils import check_random_state
 from narrows._util.checks import ABOVE_ZERO, COUNT, argument
 from narrows._util.errors import NarrowsError, as_argument, setting
 from narrows.data.arrays import check_missing
-from narrows.objective import ERRORS
+from narrows.data.sparse import SparseRows
+from narrows.objective import COUNT_ERRORS, ERRORS
 from narrows.recipes.registry import RECIPES
 from narrows.training.config import TrainConfig
 
@@ -24,6 +25,12 @@ def missing_of(estimator: Any) -> bool | Literal["allow-nan"]:
     with as_value_error():
         check_missing(estimator.missing)
     return "allow-nan" if estimator.missing == "mask" else True
+
+
+def sparse_rows(X: Any) -> SparseRows:
+    """Return a sparse matrix, which scikit-learn has checked, as rows."""
+    with as_value_error():
+        return SparseRows(X, "X")
 
 
 def settings_of(estimator: Any) -> TrainConfig:
@@ -41,9 +48,9 @@ def settings_of(estimator: Any) -> TrainConfig:
         narrowing = [name for name, recipe in RECIPES.items() if recipe.closes_gates]
         if estimator.recipe not in narrowing:
             raise NarrowsError(f"{setting('recipe')} must be one of {', '.join(narrowing)}; it is {estimator.recipe!r}")
-        if not callable(estimator.error) and estimator.error not in ERRORS:
+        if not callable(estimator.error) and estimator.error not in (*ERRORS, *COUNT_ERRORS):
             raise NarrowsError(
-                f"{setting('error')} must be one of {', '.join(ERRORS)}, or a function of x and its reconstruction; it "
+                f"{setting('error')} must be one of {', '.join((*ERRORS, *COUNT_ERRORS))}, or a function of x and its reconstruction; it "
                 f"is {estimator.error!r}"
             )
         if callable(estimator.error) and "tau" not in given and "as_good_as" not in given:

@@ -10,15 +10,17 @@ from sklearn.utils.validation import check_array
 from torch import Tensor
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.progress import steps
 from narrows.data import Data, from_array, split
 from narrows.data.counting import Counting
-from narrows.data.examples import in_batches
+from narrows.data.examples import ArrayExamples, in_batches
 from narrows.data.readers.frames import read_frame
+from narrows.data.sparse import SparseRows, is_sparse
 from narrows.data.statistics import Moments
 from narrows.data.units import AffineUnits, common_units
-from narrows.estimator.settings import as_value_error, missing_of, settings_of
+from narrows.estimator.settings import as_value_error, missing_of, settings_of, sparse_rows
 from narrows.model.vae import VAE
-from narrows.objective import Error
+from narrows.objective import COUNT_ERRORS, Error
 from narrows.runs.records import MetricRow, Result
 from narrows.training.config import LARGEST, SMALLEST, TrainConfig
 from narrows.training.listeners import Listener
@@ -28,6 +30,7 @@ from narrows.training.start import reference
 from narrows.training.trainer import Trainer
 
 LEAST_ROWS, ROWS = 10, 4_096
+NAMES = ("sample_weight", "groups")
 POWERS = {"squared": 2, "absolute": 1}
 """The power of the unit of `X` in which an error counts; other errors are measured in the unit of `X` itself."""
 
@@ -64,11 +67,12 @@ class Found:
     """The state in which the size was found, from which the next tau of a front continues."""
 
 
-def checked(estimator: Any, X: ArrayLike) -> np.ndarray:
+def checked(estimator: Any, X: ArrayLike) -> np.ndarray | SparseRows:
     """Return `X` as an array of floats; raise if it does not hold enough rows or images."""
     try:
-        x: np.ndarray = check_array(
+        x: Any = check_array(
             X,
+            accept_sparse="csr",
             dtype=[np.float64, np.float32],
             allow_nd=True,
             ensure_min_samples=0,
@@ -87,7 +91,7 @@ def checked(estimator: Any, X: ArrayLike) -> np.ndarray:
         raise ValueError(
             f"fitting needs at least {LEAST_ROWS} samples, to train, validate and test; n_samples={len(x)}"
         )
-    return x
+    return sparse_rows(x) if is_sparse(x) else x
 
 
 def prepare_table(estimator: Any, frame: Any, sample_weight: Any = None, groups: Any = None) -> Prepared:
@@ -109,29 +113,37 @@ def prepare_table(estimator: Any, frame: Any, sample_weight: Any = None, groups:
     return Prepared(config, data, None, values.mean, None, 1.0)
 
 
-def prepare(estimator: Any, x: np.ndarray, sample_weight: Any = None, groups: Any = None) -> Prepared:
+def prepare(estimator: Any, x: np.ndarray | SparseRows, sample_weight: Any = None, groups: Any = None) -> Prepared:
     """Return the examples as they are trained, with the settings that the estimator's parameters make."""
     config = settings_of(estimator)
     with as_value_error():
         own = callable(estimator.error)
+        if config.error in COUNT_ERRORS:
+            return _prepare_counts(estimator, config, x, Counting.of(len(x), sample_weight, groups, NAMES))
         squared = estimator.tau if config.error == "squared" and not own else None
         units, mean = common_units(x, None if squared is None else float(squared), (SMALLEST, LARGEST))
         unit_interval = config.error == "cross-entropy"
         if unit_interval:
-            low, high = float(np.nanmin(x)), float(np.nanmax(x))
+            low, high = x.range() if isinstance(x, SparseRows) else (float(np.nanmin(x)), float(np.nanmax(x)))
             if not 0 <= low <= high <= 1:
                 raise NarrowsError(
                     f"{setting('error', 'cross-entropy')} is for values in [0, 1]; X has values from {low:.4g} to "
                     f"{high:.4g}"
                 )
             units = AffineUnits(np.zeros(()), np.ones(()))
-        data = from_array(
-            units.scaled(x),
-            "unit" if unit_interval else "any",
-            name="X",
-            missing=estimator.missing,
-        )
-        counting = Counting.of(len(x), sample_weight, groups, ("sample_weight", "groups"))
+        if isinstance(x, SparseRows):
+            _check_whole(estimator)
+            rows = SparseRows(x.matrix, "X", exact=True)  # so that (x - shift) / unit is what it is for an array
+            shift = units.shift if units.shift.any() else 0.0
+            data = Data("X", ArrayExamples(rows, 1 / float(units.unit), shift), "unit" if unit_interval else "any")
+        else:
+            data = from_array(
+                units.scaled(x),
+                "unit" if unit_interval else "any",
+                name="X",
+                missing=estimator.missing,
+            )
+        counting = Counting.of(len(x), sample_weight, groups, NAMES)
         data = replace(data, counting=counting)
         square = 1.0 if own or unit_interval else float(units.unit) ** POWERS[config.error]
         tau, per_value = estimator.tau, estimator.tau_per_value
@@ -143,6 +155,31 @@ def prepare(estimator: Any, x: np.ndarray, sample_weight: Any = None, groups: An
         )
     error = _in_unit(estimator.error, units) if own else None
     return Prepared(config, data, units, mean, error, square)
+
+
+def _check_whole(estimator: Any) -> None:
+    if estimator.missing == "mask":
+        raise NarrowsError(
+            f"X is sparse, with zeros where it stores nothing, and has no gaps; leave {setting('missing', 'mask')} out"
+        )
+
+
+def _prepare_counts(estimator: Any, config: TrainConfig, x: np.ndarray | SparseRows, counting: Counting) -> Prepared:
+    """Return counts as they are trained: as they are."""
+    if x.ndim != 2 or estimator.missing == "mask":
+        raise NarrowsError(
+            f"{setting('error', config.error)} is for whole rows of counts, (N, D); X has the shape {x.shape}"
+            + (f", and {setting('missing', 'mask')}" if estimator.missing == "mask" else "")
+        )
+    data = Data("X", ArrayExamples(x if isinstance(x, SparseRows) else x.astype(np.float32)), "any", counting=counting)
+    sums, total = np.zeros(x.shape[1]), 0.0
+    for part in steps(len(x), ROWS):
+        weight = np.ones(len(x[part])) if counting.weights is None else counting.weights[part]
+        sums, total = sums + weight @ np.asarray(x[part], np.float64), total + weight.sum()
+    promises = {name: getattr(estimator, name) for name in ("tau", "tau_per_value")}
+    found = {name: None if value is None else float(value) for name, value in promises.items()}
+    config = replace(config, batch=min(config.batch, len(split(data).train)), **found)
+    return Prepared(config, data, None, sums / total, None, 1.0)
 
 
 def _in_unit(error: Callable[[Tensor, Tensor], Tensor], units: AffineUnits) -> Error:

@@ -31,6 +31,9 @@ def answer(result: Result) -> str:
     bound = "" if tau is None else f" (tau {tau:g})"
     bound_per_value = "" if tau is None else f" (tau {tau / result.values:.3g})"
     explained = f"; {share(1 - held.error / result.variance)} of the variance explained" if result.variance else ""
+    if result.null_deviance and result.explainable:
+        part = (result.null_deviance - held.error) / result.explainable
+        explained = f"; {share(part)} of the deviance that is not noise explained"
     lines = [
         headline(result),
         f"{error_on_test(result)}: {held.error:.4g}{bound}, at most {held.high:.4g} with "

@@ -246,6 +246,10 @@ class Result:
     Together the values' costs of a dimension are its cost of removal. Empty for images and very wide vectors."""
     columns: list[str] = field(default_factory=list)
     """The names of a table's columns, to which feature_costs belong."""
+    null_deviance: float | None = None
+    """For counts, the deviance of an input, on average over the training data, if all had the same proportions."""
+    explainable: float | None = None
+    """For counts, how much of that is not noise; (null_deviance - error) / explainable is the share explained."""
 
     def in_unit(self, square: float) -> "Result":
         """Return the answer with all its errors times `square`."""
