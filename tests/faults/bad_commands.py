@@ -193,7 +193,7 @@ COMBINED: list[Case] = [
     ],
     ([*TRAIN, "--tau", "1", "--as-good-as", "2"], "^give only one of --tau, --as-good-as"),
     *[
-        ([*TRAIN, "--explained", "0.9", "--error", error], "^--explained is about squared errors and counts; give --tau")
+        ([*TRAIN, "--explained", "0.9", "--error", error], "^--explained is about squared errors and counts; ")
         for error in ("absolute", "cross-entropy")
     ],
     *[

@@ -73,10 +73,14 @@ def from_array(
     check_missing(missing)
     if is_sparse(array):
         if missing == "mask":
-            raise NarrowsError(f"{name}: a sparse matrix has zeros where it stores nothing, and no gaps; leave {MASK} out")
+            raise NarrowsError(
+                f"{name}: a sparse matrix has zeros where it stores nothing, and no gaps; leave {MASK} out"
+            )
         rows = SparseRows(array, name)
         check_header(rows.shape, rows.dtype, name)
-        return replace(from_rows(rows, values, name, progress, missing), counting=Counting.of(len(rows), weights, groups))
+        return replace(
+            from_rows(rows, values, name, progress, missing), counting=Counting.of(len(rows), weights, groups)
+        )
     array = _as_numpy(array, name, missing)
     check_dtype(array.dtype, name)
     data = from_rows(channels_last(array, name), values, name, progress, missing)

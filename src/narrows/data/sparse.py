@@ -33,9 +33,13 @@ class SparseRows:
 
     def __init__(self, matrix: Any, name: str, exact: bool = False) -> None:
         if len(matrix.shape) != 2 or 0 in matrix.shape:
-            raise NarrowsError(f"{name}: a sparse matrix must have rows and columns, (N, D); its shape is {matrix.shape}")
+            raise NarrowsError(
+                f"{name}: a sparse matrix must have rows and columns, (N, D); its shape is {matrix.shape}"
+            )
         if matrix.dtype.kind not in "biuf" or matrix.dtype.itemsize > 8:
-            raise NarrowsError(f"{name}: a sparse matrix of {matrix.dtype} is not accepted; use matrix.astype('float32')")
+            raise NarrowsError(
+                f"{name}: a sparse matrix of {matrix.dtype} is not accepted; use matrix.astype('float32')"
+            )
         rows = matrix.tocsr()
         if not rows.has_canonical_format:
             rows = rows.copy() if rows is matrix else rows

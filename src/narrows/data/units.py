@@ -120,7 +120,9 @@ def _scale_numbers(
     return dataclasses.replace(data, examples=served, values="any"), users
 
 
-def common_units(x: np.ndarray | SparseRows, tau: float | None, limits: tuple[float, float]) -> tuple[AffineUnits, np.ndarray]:
+def common_units(
+    x: np.ndarray | SparseRows, tau: float | None, limits: tuple[float, float]
+) -> tuple[AffineUnits, np.ndarray]:
     """Measure the common unit of an array.
 
     Arguments:
@@ -148,7 +150,7 @@ def common_units(x: np.ndarray | SparseRows, tau: float | None, limits: tuple[fl
     values = Moments.of((x[part] for part in parts), missing=missing)
     mean, std = values.mean, values.std
     spread = float(np.sqrt(np.square(std).mean()))
-    varies = bool((std > np.finfo(x.dtype).eps * np.maximum(-values.low, values.high)).any())
+    varies = bool((std > np.finfo(x.dtype.type).eps * np.maximum(-values.low, values.high)).any())
     if not varies and tau is None:
         raise NarrowsError(
             f"X: all examples are (nearly) the same, so there is no variance to explain; give {setting('tau')}"

@@ -165,7 +165,9 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _library_size(self, given: ArrayLike, rows: int) -> np.ndarray:
         if self.model_.scaling.output != "counts":
-            raise ValueError(f"library_size is for models of counts, and this one has error={self.error!r}; leave it out")
+            raise ValueError(
+                f"library_size is for models of counts, and this one has error={self.error!r}; leave it out"
+            )
         try:
             size = np.broadcast_to(np.asarray(given, np.float64), (rows,))
         except (TypeError, ValueError):

@@ -30,8 +30,8 @@ from narrows.estimator.fitted import FittedVAE
 from narrows.estimator.settings import LOG_EVERY, PROMISES, as_value_error, missing_of
 from narrows.estimator.training import Found, Prepared, checked, prepare, prepare_table, train_in_memory
 from narrows.model.vae import VAE
-from narrows.objective import COUNT_ERRORS
 from narrows.networks import build
+from narrows.objective import COUNT_ERRORS
 from narrows.recipes.registry import RecipeName
 from narrows.runs.certificate import CONFIDENCE, FEWEST, with_bound
 from narrows.runs.records import MetricRow, Result
@@ -61,9 +61,9 @@ class NarrowVAE(FittedVAE):
         trained first.
     error : "squared", "absolute", "cross-entropy", "poisson", "negative-binomial" or callable
         What the promise is about. Cross-entropy is for values in [0, 1]. The last two are deviances, for rows of counts
-        with library sizes (docs/counts.md); `explained` is then the share of what is not noise. A callable takes examples and their
-        reconstructions, two tensors `(batch, *shape)` in the unit of `X` (images with channels first), and returns one
-        number per example; it needs `tau`.
+        with library sizes (docs/counts.md); `explained` is then the share of what is not noise. A callable takes
+        examples and their reconstructions, two tensors `(batch, *shape)` in the unit of `X` (images with channels
+        first), and returns one number per example; it needs `tau`.
     categories : "refuse" or "auto"
         For data frames (pandas, polars, pyarrow): auto makes categories of columns of texts, and of true and false;
         columns of a categorical type always are. A table with categories has its numbers standardised, and each column

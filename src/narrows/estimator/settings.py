@@ -48,9 +48,10 @@ def settings_of(estimator: Any) -> TrainConfig:
         narrowing = [name for name, recipe in RECIPES.items() if recipe.closes_gates]
         if estimator.recipe not in narrowing:
             raise NarrowsError(f"{setting('recipe')} must be one of {', '.join(narrowing)}; it is {estimator.recipe!r}")
-        if not callable(estimator.error) and estimator.error not in (*ERRORS, *COUNT_ERRORS):
+        named = (*ERRORS, *COUNT_ERRORS)
+        if not callable(estimator.error) and estimator.error not in named:
             raise NarrowsError(
-                f"{setting('error')} must be one of {', '.join((*ERRORS, *COUNT_ERRORS))}, or a function of x and its reconstruction; it "
+                f"{setting('error')} must be one of {', '.join(named)}, or a function of x and its reconstruction; it "
                 f"is {estimator.error!r}"
             )
         if callable(estimator.error) and "tau" not in given and "as_good_as" not in given:

@@ -1,5 +1,6 @@
 """How an estimator trains: examples in any unit become a run in memory, and its answer comes back in their unit."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -87,9 +88,9 @@ def checked(estimator: Any, X: ArrayLike) -> np.ndarray | SparseRows:
         raise ValueError(f"{str(error).splitlines()[0]}\n{hint}") from None
     if x.ndim > 4 or 0 in x.shape[1:]:
         raise ValueError(f"X must hold rows (N, D) or images (N, H, W) or (N, H, W, C); its shape is {x.shape}")
-    if len(x) < LEAST_ROWS:
+    if x.shape[0] < LEAST_ROWS:
         raise ValueError(
-            f"fitting needs at least {LEAST_ROWS} samples, to train, validate and test; n_samples={len(x)}"
+            f"fitting needs at least {LEAST_ROWS} samples, to train, validate and test; n_samples={x.shape[0]}"
         )
     return sparse_rows(x) if is_sparse(x) else x
 
@@ -172,13 +173,18 @@ def _prepare_counts(estimator: Any, config: TrainConfig, x: np.ndarray | SparseR
             + (f", and {setting('missing', 'mask')}" if estimator.missing == "mask" else "")
         )
     data = Data("X", ArrayExamples(x if isinstance(x, SparseRows) else x.astype(np.float32)), "any", counting=counting)
-    sums, total = np.zeros(x.shape[1]), 0.0
+    sums, total, whole = np.zeros(x.shape[1]), 0.0, True
     for part in steps(len(x), ROWS):
-        weight = np.ones(len(x[part])) if counting.weights is None else counting.weights[part]
-        sums, total = sums + weight @ np.asarray(x[part], np.float64), total + weight.sum()
-    promises = {name: getattr(estimator, name) for name in ("tau", "tau_per_value")}
-    found = {name: None if value is None else float(value) for name, value in promises.items()}
-    config = replace(config, batch=min(config.batch, len(split(data).train)), **found)
+        rows = np.asarray(x[part], np.float64)
+        weight = np.ones(len(rows)) if counting.weights is None else counting.weights[part]
+        sums, total = sums + weight @ rows, total + weight.sum()
+        whole = whole and bool((rows == np.rint(rows)).all())
+    if not whole:
+        text = "X holds values that are not whole numbers: pass counts as they were observed, if these have been scaled"
+        warnings.warn(text, UserWarning, stacklevel=5)
+    tau, per_value = (None if one is None else float(one) for one in (estimator.tau, estimator.tau_per_value))
+    size = min(config.batch, len(split(data).train))
+    config = replace(config, batch=size, tau=tau, tau_per_value=per_value)
     return Prepared(config, data, None, sums / total, None, 1.0)
 
 

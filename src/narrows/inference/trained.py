@@ -16,9 +16,9 @@ from narrows._util.files import check_regular
 from narrows._util.progress import Progress, silent
 from narrows._util.text import printable
 from narrows.data import Data, split
+from narrows.data.counts import as_counts, check_counts
 from narrows.data.load import MissingData, kind_of, read
 from narrows.data.mixed import Column
-from narrows.data.counts import as_counts, check_counts
 from narrows.model.storage import load_model, read_description
 from narrows.model.vae import VAE
 from narrows.objective import COUNT_ERRORS, ERRORS, count_values, mixed_values, observed, value_by_value

@@ -1,10 +1,10 @@
 """Counts before training: the null model, the dispersions, and how much of the deviance could be explained.
 
-A row's library size is its total l. The null model says that row i has the mean l_i p_j in column j, with one proportion
-p_j for all rows. What latent dimensions could explain of its deviance is only a part, because counts have noise. The
-sum over rows of x (x - 1) does not contain that noise: its expectation is the sum of l (l - 1) p^2 (1 + v), where v is
-the squared coefficient of variation of the rate. So v is known without any model, and with rates that vary as a
-log-normal variable of that v, Poisson deviance falls from the null model to the true rates by
+A row's library size is its total l. The null model says that row i has the mean l_i p_j in column j, with the same
+proportions p_j for all rows. What latent dimensions could explain of its deviance is only a part, because counts have
+noise. The sum over rows of x (x - 1) does not contain that noise: its expectation is the sum of l (l - 1) p^2 (1 + v),
+where v is the squared coefficient of variation of the rate. So v is known without any model, and with rates that vary
+as a log-normal variable of that v, Poisson deviance falls from the null model to the true rates by
 
     sum over i, j of l_i p_j log(1 + v_j)
 
@@ -108,7 +108,7 @@ def _shrunk(found: np.ndarray, expected: np.ndarray, least: float) -> np.ndarray
 def _explainable(
     total: np.ndarray, weight: np.ndarray, p: np.ndarray, shared: np.ndarray, dispersion: np.ndarray
 ) -> float:
-    """Return how far the deviance of a row falls, in expectation, from proportions p to rates whose 1 + v is `shared`."""
+    """Return how far the deviance of a row falls, in expectation, from proportions p to rates with 1 + v = `shared`."""
     log = np.log(shared)
     if not dispersion.any():
         return float(weight @ total / weight.sum() * (p @ log))

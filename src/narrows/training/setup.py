@@ -394,7 +394,7 @@ def _promised_deviance(config: TrainConfig, data: Data, counts: CountMoments) ->
     if config.explained is None:
         raise NarrowsError(
             f"{data.name} needs a promise about the error: {setting('tau')} (the deviance of one input), "
-            f"{setting('explained')} (the share that is explained of what is not noise) or {setting('as_good_as')}; for "
+            f"{setting('explained')} (the share of what is not noise) or {setting('as_good_as')}; for "
             f"scale, constant proportions have a deviance of {counts.null:.4g}, of which {counts.explainable:.4g} is "
             f"not noise"
         )
