@@ -26,7 +26,8 @@ from narrows.objective import count_values
 ROWS = 512
 MOST_ROWS, MOST_VALUES = 4_096, 1 << 24
 """Training rows, and their values, on which dispersions are estimated."""
-MOST_FACTORS = 32
+MOST_FACTORS, PER_FACTOR = 16, 12
+"""Factors of the low-rank fit, and rows and columns for each of them: with more, it would fit noise."""
 PAIRS = 10.0
 """A column's own estimate counts as much as the one of all columns together if so many pairs of counts are expected."""
 LARGEST_DISPERSION = 100.0
@@ -135,7 +136,7 @@ def _dispersions(examples: Examples, index: np.ndarray, total: np.ndarray, p: np
     mean = torch.from_numpy(total[some, None] * p).float()
     rows, columns = x.shape
     residual = ((x - mean) / mean.sqrt()).clamp(-(rows**0.5), rows**0.5)
-    kept = min(MOST_FACTORS, rows // 4, columns // 4)
+    kept = min(MOST_FACTORS, rows // PER_FACTOR, columns // PER_FACTOR)
     fit = torch.zeros_like(x)
     if kept:
         with torch.random.fork_rng(devices=[]):

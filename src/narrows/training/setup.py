@@ -400,8 +400,8 @@ def _promised_deviance(config: TrainConfig, data: Data, counts: CountMoments) ->
         )
     if counts.explainable < LEAST_EXPLAINABLE * counts.null:
         raise NarrowsError(
-            f"{data.name}: these counts vary hardly more than counts with constant proportions do, so there is nothing "
-            f"to explain; give {setting('tau')}"
+            f"{data.name}: these counts vary no more than counts with constant proportions do, so there is nothing to "
+            f"explain; pass counts as they were observed, or give {setting('tau')}"
         )
     return counts.null - config.explained * counts.explainable
 
