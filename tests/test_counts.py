@@ -68,7 +68,7 @@ def test_decoded_counts_have_the_library_size_that_is_asked_for(fitted):
         np.testing.assert_allclose(fitted.inverse_transform(codes, size).sum(1), expected, rtol=1e-6)
     assert fitted.sample(3, random_state=0, library_size=7).sum(1) == pytest.approx([7, 7, 7], rel=1e-6)
     for bad in (0, -1, np.nan, np.inf, [1, 2], "x"):
-        with pytest.raises(ValueError, match="^library_size must be"):
+        with pytest.raises(ValueError, match=r"^library_size must be"):
             fitted.inverse_transform(codes, bad)
 
 
@@ -147,7 +147,7 @@ def test_counts_that_are_not_whole_are_warned_about():
 
 
 def test_what_sparse_matrices_and_other_models_cannot_do_is_said():
-    with pytest.raises(ValueError, match="X is sparse.*leave missing='mask' out"):
+    with pytest.raises(ValueError, match=r"X is sparse.*leave missing='mask' out"):
         NarrowVAE(**SMALL, missing="mask").fit(sp.csr_array(X))
     model = NarrowVAE(**SMALL).fit(sp.csr_array(X))
     with pytest.raises(ValueError, match="X is sparse, so it has no gaps"):

@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -156,7 +157,7 @@ def test_a_negative_binomial_without_dispersion_is_poisson(generator):
         (negative_binomial_deviance(torch.full((9,), a, dtype=torch.float64))(x, mean) - poisson).abs().max().item()
         for a in (1e-1, 1e-2, 1e-3, 1e-4, 0.0)
     ]
-    assert all(after < before / 5 for before, after in zip(gaps[:-1], gaps[1:], strict=True))
+    assert all(after < before / 5 for before, after in pairwise(gaps))
     assert gaps[-1] < 1e-12
 
 

@@ -61,5 +61,5 @@ def test_a_damaged_matrix_is_refused(tmp_path):
     matrix = sp.csr_array(X)
     matrix.indices[0] = 1000
     sp.save_npz(tmp_path / "x.npz", matrix)
-    with pytest.raises(NarrowsError, match="x.npz"):
+    with pytest.raises(NarrowsError, match=r"x\.npz"):
         load(tmp_path / "x.npz", "any")

@@ -14,6 +14,7 @@ from narrows._util.errors import NarrowsError, setting
 from narrows._util.progress import steps
 from narrows.data import Data, from_array, split
 from narrows.data.counting import Counting
+from narrows.data.counts import check_counts
 from narrows.data.examples import ArrayExamples, in_batches
 from narrows.data.readers.frames import read_frame
 from narrows.data.sparse import SparseRows, is_sparse
@@ -173,13 +174,12 @@ def _prepare_counts(estimator: Any, config: TrainConfig, x: np.ndarray | SparseR
             + (f", and {setting('missing', 'mask')}" if estimator.missing == "mask" else "")
         )
     data = Data("X", ArrayExamples(x if isinstance(x, SparseRows) else x.astype(np.float32)), "any", counting=counting)
-    sums, total, whole = np.zeros(x.shape[1]), 0.0, True
+    sums, total = np.zeros(x.shape[1]), 0.0
     for part in steps(len(x), ROWS):
         rows = np.asarray(x[part], np.float64)
         weight = np.ones(len(rows)) if counting.weights is None else counting.weights[part]
         sums, total = sums + weight @ rows, total + weight.sum()
-        whole = whole and bool((rows == np.rint(rows)).all())
-    if not whole:
+    if not check_counts(data):
         text = "X holds values that are not whole numbers: pass counts as they were observed, if these have been scaled"
         warnings.warn(text, UserWarning, stacklevel=5)
     tau, per_value = (None if one is None else float(one) for one in (estimator.tau, estimator.tau_per_value))
