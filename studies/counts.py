@@ -4,7 +4,7 @@ python studies/counts.py                   20,000 x 2,000 counts, 95% zeros: 18 
 
 Log rates lie on a plane of d dimensions (or on a curved sheet), and every row has a library size of its own. Counts are
 Poisson, or negative-binomial with a dispersion of 0.5. `NarrowVAE(explained=0.9)` is fitted to the sparse matrix.
-Beside it: our own reimplementation of SCVI at its defaults (plain_scvi.py), but for 100 epochs instead of 400. Both are
+Beside it: our own reimplementation of SCVI at its defaults (plain_scvi.py), but for 50 epochs instead of 400. Both are
 then measured on 2,000 rows that neither has seen, with the mean of the codes: the Poisson deviance of the counts, and
 that of the true rates against the reconstructed ones, which has no noise in it. Rows are written to
 studies/results/counts.csv.
@@ -28,7 +28,7 @@ from narrows._util.allocator import keep_memory
 from narrows.data.sparse import SparseRows
 from narrows.objective import count_values
 
-ROWS, COLUMNS, TEST, ZEROS, DISPERSION, EPOCHS = 20_000, 2_000, 2_000, 0.95, 0.5, 100
+ROWS, COLUMNS, TEST, ZEROS, DISPERSION, EPOCHS = 20_000, 2_000, 2_000, 0.95, 0.5, 50
 Decode = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Returns the codes of counts and the proportions that they are decoded to."""
 
