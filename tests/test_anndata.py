@@ -22,7 +22,9 @@ X, _ = drawn_counts(400, 30)
 def cells():
     anndata = pytest.importorskip("anndata", reason="anndata is not installed")
     pandas = pytest.importorskip("pandas")
-    names = [pandas.Index([f"{what}{i}" for i in range(count)], dtype=object) for what, count in (("c", 400), ("g", 30))]
+    names = [
+        pandas.Index([f"{what}{i}" for i in range(count)], dtype=object) for what, count in (("c", 400), ("g", 30))
+    ]
     obs, var = (pandas.DataFrame(index=index) for index in names)
     found = anndata.AnnData(sp.csr_matrix(np.log1p(X)), obs, var)
     found.layers["counts"] = sp.csr_matrix(X.astype(np.int64))
@@ -89,6 +91,8 @@ def test_what_cannot_be_fitted_is_said(cells):
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch):
     found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "anndata" else found(name, *more))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "anndata" else found(name, *more)
+    )
     with pytest.raises(ImportError, match=r"needs the package anndata: pip install 'narrows\[anndata\]'"):
         fit_adata(object())

@@ -60,7 +60,7 @@ def test_dispersions_are_those_that_were_drawn(dispersion):
     assert found.proportion @ found.dispersion == pytest.approx(dispersion, rel=0.25)
     a = torch.from_numpy(found.dispersion)
     truth = found.null - float(count_values(a)(torch.from_numpy(x), torch.from_numpy(mean)).sum(1).mean())
-    assert found.explainable == pytest.approx(truth, rel=0.2)
+    assert found.explainable == pytest.approx(truth, rel=0.35)
 
 
 def test_poisson_counts_are_hardly_dispersed():

@@ -3,20 +3,23 @@
 A row's library size is its total l. The null model says that row i has the mean l_i p_j in column j, with the same
 proportions p_j for all rows. What latent dimensions could explain of its deviance is only a part, because counts have
 noise. The sum over rows of x (x - 1) does not contain that noise: its expectation is the sum of l (l - 1) p^2 (1 + v),
-where v is the squared coefficient of variation of the rate. So v is known without any model, and with rates that vary
-as a log-normal variable of that v, Poisson deviance falls from the null model to the true rates by
+where v is the squared coefficient of variation of the rate. So v is known without any model. What it says about the
+deviance depends on how rates are distributed. Per expected count, the Poisson deviance falls from the null model to the
+true rates by
 
-    sum over i, j of l_i p_j log(1 + v_j)
+    log(1 + v)                    if rates are log-normal
+    2 (digamma(1 + 1/v) + log v)  if they are gamma variables, which have lighter tails
 
-in expectation. This is the explainable deviance, per row on average. Extra variation that is not shared by columns, the
-dispersion a of a negative binomial, is part of the same number: 1 + v = (1 + v of the rates) (1 + a). It is estimated
-first, as what a low-rank fit to the rows leaves over, and then fixed.
+in expectation. We take the mean of the two, summed over columns: the explainable deviance of a row. Extra variation that
+columns do not share, the dispersion a of a negative binomial, is part of the same number: 1 + v = (1 + v of the rates)
+(1 + a). It is estimated first, as what a low-rank fit to the rows leaves over, and then fixed.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.special import digamma, gammaincinv, ndtri, xlogy
 
 from narrows.data import Examples
 from narrows.data.examples import in_batches
@@ -28,10 +31,11 @@ MOST_ROWS, MOST_VALUES = 4_096, 1 << 24
 """Training rows, and their values, on which dispersions are estimated."""
 MOST_FACTORS, PER_FACTOR = 16, 12
 """Factors of the low-rank fit, and rows and columns for each of them: with more, it would fit noise."""
-PAIRS = 10.0
+PAIRS = 2.0
 """A column's own estimate counts as much as the one of all columns together if so many pairs of counts are expected."""
 LARGEST_DISPERSION = 100.0
-NODES = 24
+NODES = 48
+SMALLEST_VARIATION = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +82,7 @@ def measure_counts(
     filled = np.where(sums > 0, sums, 0.5)
     p = filled / filled.sum()
     expected = np.square(p) * float(weight @ np.maximum(total * (total - 1), 0))
-    varied = _shrunk(pairs, expected, -0.99)  # 1 + v of each column
+    varied = _shrunk(pairs, expected)  # 1 + v of each column
     logs, nulls = Moments(), 0.0
     proportion = torch.from_numpy(p)
     dispersion = _dispersions(examples, index, total, p) if dispersed else np.zeros_like(p)
@@ -88,7 +92,6 @@ def measure_counts(
         row = torch.from_numpy(total[here])[:, None]
         logs.add(torch.log1p(x * (size / row)), weight[here] if weights is not None else None)
         nulls += float(weight[here] @ deviance(x, row * proportion).sum(1).numpy())
-    shared = np.maximum(varied / (1 + dispersion), 1.0 if dispersed else 0.01)
     return CountMoments(
         size=size,
         proportion=p,
@@ -96,33 +99,36 @@ def measure_counts(
         spread=float(np.sqrt(logs.variance.mean())),
         dispersion=dispersion,
         null=nulls / float(weight.sum()),
-        explainable=_explainable(total, weight, p, shared, dispersion),
+        explainable=_explainable(total, weight, p, varied / (1 + dispersion), dispersion),
     )
 
 
-def _shrunk(found: np.ndarray, expected: np.ndarray, least: float) -> np.ndarray:
-    """Return found / expected, at least 1 + `least`, drawn to the ratio of all columns where little is expected."""
+def _shrunk(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Return found / expected, drawn to the ratio of all columns where little is expected."""
     together = found.sum() / max(expected.sum(), 1e-300)
-    return np.maximum((found + PAIRS * together) / (expected + PAIRS), 1 + least)
+    return (found + PAIRS * together) / (expected + PAIRS)
 
 
 def _explainable(
     total: np.ndarray, weight: np.ndarray, p: np.ndarray, shared: np.ndarray, dispersion: np.ndarray
 ) -> float:
     """Return how far the deviance of a row falls, in expectation, from proportions p to rates with 1 + v = `shared`."""
-    log = np.log(shared)
+    v = np.maximum(shared - 1, SMALLEST_VARIATION)
     if not dispersion.any():
-        return float(weight @ total / weight.sum() * (p @ log))
+        fall = 0.5 * np.log1p(v) + digamma(1 + 1 / v) + np.log(v)
+        few = np.maximum(shared - 1, -0.99)  # both are v, and may be below 0 by chance
+        return float(weight @ total / weight.sum() * (p @ np.where(v > SMALLEST_VARIATION, fall, few)))
     sizes = np.quantile(total[weight > 0], (np.arange(8) + 0.5) / 8)
-    nodes, share = np.polynomial.hermite_e.hermegauss(NODES)
-    fall, a = 0.0, np.maximum(dispersion, 1e-6)
-    for node, part in zip(nodes, share / share.sum(), strict=True):
-        rate = np.exp(np.sqrt(np.maximum(log, 0)) * node - np.maximum(log, 0) / 2)  # log-normal, with mean 1
-        for size in sizes:
-            m = size * p
-            ratio = np.log1p(a * m * rate) - np.log1p(a * m)
-            fall += part / len(sizes) * float(2 * (m * rate * np.log(rate) - (m * rate + 1 / a) * ratio).sum())
-    return fall
+    found, a = 0.0, np.maximum(dispersion, 1e-6)
+    at, alike = (np.arange(NODES) + 0.5) / NODES, np.sqrt(np.log1p(v))
+    normal = np.exp(alike * ndtri(at)[:, None])
+    gamma = gammaincinv(1 / v, at[:, None])
+    for rates in (normal, gamma):
+        for rate in rates / rates.mean(0):
+            for m in (size * p for size in sizes):
+                ratio = np.log1p(a * m * rate) - np.log1p(a * m)
+                found += float(2 * (m * xlogy(rate, rate) - (m * rate + 1 / a) * ratio).sum())
+    return found / (2 * NODES * len(sizes))
 
 
 def _dispersions(examples: Examples, index: np.ndarray, total: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -142,7 +148,8 @@ def _dispersions(examples: Examples, index: np.ndarray, total: np.ndarray, p: np
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             left, value, right = torch.svd_lowrank(residual, q=min(kept + 8, rows, columns), niter=3)
-        kept = min(kept, int((value > 1.05 * (rows**0.5 + columns**0.5)).sum()))
+        noise = float(residual.square().mean()) ** 0.5
+        kept = min(kept, int((value > 1.05 * noise * (rows**0.5 + columns**0.5)).sum()))
         fit = (left[:, :kept] * value[:kept]) @ right[:, :kept].T
     fitted = (mean + mean.sqrt() * fit).clamp(min=0)
     free = (1 - kept / rows) * (1 - kept / columns)
