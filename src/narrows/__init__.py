@@ -13,13 +13,14 @@ latent dimensions while it trains, as many as the promise allows. The reading or
      8  runs        what a run leaves on disk, and the certificate
      9  training    settings, the trainer, validation, checkpoints, the front
     10  estimator   fit / transform / inverse_transform, as scikit-learn's PCA
-    11  inference   trained models on more data: codes, reconstructions, samples, export
-    12  evaluation  how good a model and its samples are
-    13  report      the answer as text, as pages, as figures and in the terminal
-    14  sweeps      many runs from one description, on this machine or on a Ray cluster
-    15  paper       the paper's four experiments, beside its published numbers
-    16  explorer    a local page with one slider per latent dimension
-    17  cli         the command line: parse, dispatch, exit codes
+    11  anndata     the same for the cells of an AnnData
+    12  inference   trained models on more data: codes, reconstructions, samples, export
+    13  evaluation  how good a model and its samples are
+    14  report      the answer as text, as pages, as figures and in the terminal
+    15  sweeps      many runs from one description, on this machine or on a Ray cluster
+    16  paper       the paper's four experiments, beside its published numbers
+    17  explorer    a local page with one slider per latent dimension
+    18  cli         the command line: parse, dispatch, exit codes
 
 `_util` has what all of them use: errors, files, processes, progress. Imports point one way, from cli down.
 

@@ -87,8 +87,72 @@ def _total(values: Tensor) -> Tensor:
     return values.sum(axes) if axes else values
 
 
+SMALLEST_RATE = 1e-8
+"""Expected counts are at least this, so that the error of a count that the model excludes is finite."""
+
+
+def poisson_deviance(x: Tensor, reconstruction: Tensor) -> Tensor:
+    """Return the Poisson deviance 2 sum(x log(x / m) - (x - m)) of each input, (batch,); it is 0 where m = x.
+
+    Arguments:
+        x: Counts, `(batch, *shape)`; they need not be whole numbers.
+        reconstruction: The expected counts m, `(batch, *shape)`.
+    """
+    _check_same_shape(x=x, reconstruction=reconstruction)
+    return _total(_deviances(x, reconstruction, None))
+
+
+def negative_binomial_deviance(dispersion: Tensor) -> Error:
+    """Return the deviance of counts with mean m and variance m + a m^2, for a fixed dispersion a of each value.
+
+    It is 2 sum(x log(x / m) - (x + 1/a) log((1 + a x) / (1 + a m))), and the Poisson deviance where a = 0.
+
+    Arguments:
+        dispersion: a, from 0 on, `shape`.
+    """
+    return total(lambda x, reconstruction: _deviances(x, reconstruction, dispersion))
+
+
+def count_values(dispersion: Tensor | None = None) -> Error:
+    """Return the deviance of each value of x, in its shape, against a reconstruction that only says proportions.
+
+    The rows of a reconstruction are first multiplied so that they have the totals of the rows of x, their library
+    sizes (decision D21).
+
+    Arguments:
+        dispersion: Of each column, (values,), for the negative-binomial deviance; None for the Poisson deviance.
+    """
+
+    def errors(x: Tensor, reconstruction: Tensor) -> Tensor:
+        _check_same_shape(x=x, reconstruction=reconstruction)
+        return _deviances(x, at_library_size(reconstruction, x), dispersion)
+
+    return errors
+
+
+def at_library_size(reconstruction: Tensor, x: Tensor) -> Tensor:
+    """Return a reconstruction of counts, (batch, values), with the total of each row of x."""
+    return reconstruction * (x.sum(1, keepdim=True) / reconstruction.sum(1, keepdim=True))
+
+
+def _deviances(x: Tensor, mean: Tensor, dispersion: Tensor | None) -> Tensor:
+    m = mean.clamp(min=SMALLEST_RATE)
+    of_counts = x * torch.where(x > 0, x / m, 1.0).log()
+    if dispersion is None:
+        return 2 * (of_counts - x + m)
+    a = dispersion.to(x.device, x.dtype)
+    tiny = a < SMALLEST_DISPERSION
+    safe = torch.where(tiny, 1.0, a)
+    rest = (x + 1 / safe) * (torch.log1p(safe * x) - torch.log1p(safe * m))
+    return 2 * (of_counts - torch.where(tiny, x - m, rest))
+
+
+SMALLEST_DISPERSION = 1e-6
+"""Below it, rounding is larger than the difference from the Poisson deviance."""
+COUNT_ERRORS = ("poisson", "negative-binomial")
+"""The errors of counts, whose rows have library sizes."""
 ERRORS: dict[str, Error] = {"squared": squared_error, "cross-entropy": cross_entropy, "absolute": absolute_error}
-"""The errors that `TrainConfig.error` can name."""
+"""The errors that `TrainConfig.error` can name, with those of counts, which `count_values` makes."""
 _VALUE_BY_VALUE: dict[str, Error] = {"squared": _squares, "cross-entropy": _nats, "absolute": _distances}
 
 

@@ -195,7 +195,7 @@ COMBINED: list[Case] = [
     ],
     ([*TRAIN, "--tau", "1", "--as-good-as", "2"], "^give only one of --tau, --as-good-as"),
     *[
-        ([*TRAIN, "--explained", "0.9", "--error", error], "^--explained is about squared errors; give --tau")
+        ([*TRAIN, "--explained", "0.9", "--error", error], "^--explained is about squared errors and counts; ")
         for error in ("absolute", "cross-entropy")
     ],
     *[
@@ -214,6 +214,12 @@ COMBINED: list[Case] = [
     ([*FRONT, "--out", "@run", "--resume"], "^.*run holds a single run, not a front; choose another --out"),
     ([*TRAIN, "--tau", "1", "--checkpoint-every", "2.5"], "^--checkpoint-every must be a whole number; it is 2.5"),
     ([*TRAIN], "^good needs a promise about the error: --tau"),
+    ([*TRAIN, "--error", "poisson"], "^good needs a promise about the error: --tau .*, of which .* is not noise"),
+    ([*TRAIN, "--tau", "1", "--error", "poisson", "--scaling", "standard"], "^--error poisson is for counts as they"),
+    (
+        ["train", "@pictures_sizes", "--image-size", "16", "--tau", "1", "--error", "negative-binomial"],
+        "is for whole vectors of counts, .* has images",
+    ),
     ([*TRAIN, "--tau", "1", "--network", "conv"], "^--network conv is for images with sides of 16 to 256"),
     ([*TRAIN, "--tau", "1", "--device", "mps"], "^--device mps is not available on this machine; use --device cpu"),
     ([*TRAIN, "--tau", "1", "--batch", "201"], "do not fill one batch of 201; use a smaller --batch or more data"),

@@ -27,6 +27,7 @@ from narrows._util.text import printable
 from narrows.data.counting import Counting
 from narrows.data.dataset import Data, Missing, Values
 from narrows.data.examples import ArrayExamples, Rows, release
+from narrows.data.sparse import SparseRows, is_sparse
 
 _CHUNK_BYTES = 1 << 24
 _QUICK = 1 << 30  # bytes that are checked without showing progress
@@ -39,7 +40,7 @@ MOST_VALUES = 1 << 26
 
 
 def from_array(
-    array: np.ndarray | torch.Tensor,
+    array: np.ndarray | torch.Tensor | Any,
     values: Values = "unit",
     name: str = "array",
     progress: Progress = silent,
@@ -52,7 +53,8 @@ def from_array(
 
     Arguments:
         array: Vectors (N, D), or images (N, H, W), (N, H, W, C) or (N, C, H, W) with 1, 3 or 4 channels; uint8, bool,
-            float16, float32 or float64. Bytes 0..255 are served as [0, 1], bytes that are only 0 and 1 as they are.
+            float16, float32 or float64. Bytes 0..255 are served as [0, 1], bytes that are only 0 and 1 as they are. A
+            scipy sparse matrix, (N, D), of any of these or of whole numbers, is served as it is, batch by batch.
         values: "unit" if floats must lie in [0, 1], "any" for any finite numbers.
         name: What errors and run folders call the data.
         progress: Called with (what, done, total) while the values are checked.
@@ -69,6 +71,16 @@ def from_array(
     if values not in ("unit", "any"):
         raise NarrowsError(f"{name}: {setting('values')} must be unit or any; it is {values!r}")
     check_missing(missing)
+    if is_sparse(array):
+        if missing == "mask":
+            raise NarrowsError(
+                f"{name}: a sparse matrix has zeros where it stores nothing, and no gaps; leave {MASK} out"
+            )
+        rows = SparseRows(array, name)
+        check_header(rows.shape, rows.dtype, name)
+        return replace(
+            from_rows(rows, values, name, progress, missing), counting=Counting.of(len(rows), weights, groups)
+        )
     array = _as_numpy(array, name, missing)
     check_dtype(array.dtype, name)
     data = from_rows(channels_last(array, name), values, name, progress, missing)
@@ -119,8 +131,8 @@ def _as_numpy(array: object, name: str, missing: Missing) -> np.ndarray:
         )
     if not isinstance(array, np.ndarray):
         raise NarrowsError(
-            f"{name}: a {type(array).__name__} is not an array; pass a numpy array, a torch tensor or Dataset, or the "
-            "result of narrows.load"
+            f"{name}: a {type(array).__name__} is not an array; pass a numpy array, a torch tensor or Dataset, a scipy "
+            "sparse matrix, or the result of narrows.load"
         )
     return np.asarray(array)
 

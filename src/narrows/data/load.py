@@ -3,7 +3,7 @@
 ==============================  ==========================================================================
 dsprites, mnist, ...            a named set (named/catalogue.py)
 my.npy                          an array, mapped from disk and not read (readers/archives.py)
-my.npz, my.npz::key             an array of an archive (readers/archives.py)
+my.npz, my.npz::key             an array of an archive, or a sparse matrix (readers/archives.py)
 my.csv, .tsv, .parquet          a table of numbers (readers/tables.py)
 my.h5, my.h5::group/key         a dataset of an HDF5 file (readers/hdf5.py)
 parts/*.npy, parts/*.parquet    several files as one set (readers/shards.py)

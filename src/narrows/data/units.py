@@ -25,6 +25,7 @@ from narrows.data.arrays import check_floats
 from narrows.data.dataset import Data
 from narrows.data.examples import ArrayExamples, Rows, release
 from narrows.data.mixed import MixedExamples, stored_order
+from narrows.data.sparse import SparseRows
 from narrows.data.statistics import Moments
 
 ColumnScaling = Literal["none", "standard", "minmax"]
@@ -135,12 +136,15 @@ def _scale_numbers(
 
 
 def common_units(
-    x: np.ndarray, tau: float | None, limits: tuple[float, float], weights: np.ndarray | None = None
+    x: np.ndarray | SparseRows,
+    tau: float | None,
+    limits: tuple[float, float],
+    weights: np.ndarray | None = None,
 ) -> tuple[AffineUnits, np.ndarray]:
     """Measure the common unit of an array.
 
     Arguments:
-        x: Examples of an estimator, (N, D) or (N, H, W[, C]), float32 or float64.
+        x: Examples of an estimator, (N, D) or (N, H, W[, C]), float32 or float64, or sparse ones.
         tau: The bound on the error in x's unit, or None for a share of the variance.
         limits: The smallest and the largest tau that training takes, in its own units.
         weights: How much each example counts, (N,); by default all count the same.
@@ -151,8 +155,11 @@ def common_units(
     Raises:
         NarrowsError: The values, their spread or tau cannot be represented after scaling.
     """
-    missing = bool(np.isnan(x.min()))
-    largest = max(-float(np.nanmin(x)), float(np.nanmax(x)))
+    if isinstance(x, SparseRows):
+        missing, (low, high) = False, x.range()
+    else:
+        missing, low, high = bool(np.isnan(x.min())), float(np.nanmin(x)), float(np.nanmax(x))
+    largest = max(-low, high)
     if largest > LARGEST_VALUE:
         raise NarrowsError(
             f"X has values up to {largest:.3g}, and double precision cannot sum squares above {LARGEST_VALUE:g}; "
@@ -163,7 +170,7 @@ def common_units(
         values.add(x[part], None if weights is None else weights[part])
     mean, std = values.mean, values.std
     spread = float(np.sqrt(np.square(std).mean()))
-    varies = bool((std > np.finfo(x.dtype).eps * np.maximum(-values.low, values.high)).any())
+    varies = bool((std > np.finfo(x.dtype.type).eps * np.maximum(-values.low, values.high)).any())
     if not varies and tau is None:
         raise NarrowsError(
             f"X: all examples are (nearly) the same, so there is no variance to explain; give {setting('tau')}"

@@ -16,16 +16,18 @@ from torch import Tensor
 from narrows._util.errors import OptionError
 from narrows._util.memory import within_memory
 from narrows._util.progress import steps
-from narrows.data import thinned
+from narrows.data import ArrayExamples, Data, thinned
 from narrows.data.arrays import CHANNELS
 from narrows.data.counting import Counting
+from narrows.data.counts import check_counts
 from narrows.data.mixed import Column, collapse, starts_of, widths_of
 from narrows.data.readers.frames import FrameKind, columns_of, fill_frame, is_frame, read_frame, to_frame
 from narrows.data.readers.shared import listed
-from narrows.estimator.settings import as_value_error, checked_array
+from narrows.data.sparse import SparseRows, is_sparse
+from narrows.estimator.settings import as_value_error, checked_array, sparse_rows
 from narrows.inference.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fit_sampler
 from narrows.model.vae import VAE, standard_normal
-from narrows.objective import mixed_values
+from narrows.objective import count_values, mixed_values
 
 GAPS = "the model was fitted to data without gaps; fit it with missing='mask' to data that have some"
 ROWS = 512
@@ -58,12 +60,18 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             check_scalar(n_components, "n_components", Integral, min_val=0, max_val=self.n_components_)
         return self._codes(x)[:, :n_components]
 
-    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
-        """Decode codes, of all dimensions or of the first ones, (N, k), into examples in their own unit."""
+    def inverse_transform(self, X: ArrayLike, library_size: ArrayLike | None = None) -> np.ndarray:
+        """Decode codes, of all dimensions or of the first ones, (N, k), into examples in their own unit.
+
+        Counts are decoded to expected counts: `library_size` is the total of each row, one number or one per row, by
+        default the median of the rows that the estimator was fitted to.
+        """
         out = self._decoded(X)
+        if library_size is not None:
+            out *= self._library_size(library_size, len(out))[:, None] / float(self.model_.scaling.size)
         return to_frame(out, self.table_, self.kind_) if self.table_ else out
 
-    def _codes(self, x: np.ndarray) -> np.ndarray:
+    def _codes(self, x: np.ndarray | SparseRows) -> np.ndarray:
         """Return the codes of examples that have been checked."""
         return torch.cat([model.encode(batch).mean for _, batch, model in self._parts(x)]).numpy()
 
@@ -86,6 +94,8 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         numbers.
         """
         x = self._examples(X)
+        if isinstance(x, SparseRows):
+            raise ValueError("X is sparse, so it has no gaps to impute; pass X.toarray() if NaN is stored in it")
         gaps = np.isnan(x)
         out = np.array(x)
         for part, batch, model in self._parts(x):
@@ -101,7 +111,8 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Return the share of the variance of `X`, about the mean of the training data, that reconstructions keep.
 
         Of a table with categories it is the share of the error: numbers in their standard deviations, and categories by
-        their cross-entropy, against decoding means and frequencies.
+        their cross-entropy, against decoding means and frequencies. Of counts it is the share of the deviance, against
+        constant proportions; noise is a part of that, so it cannot reach 1 (see `explainable_`).
         Values that are missing do not count, and a row of weight 2 counts twice.
         """
         x = self._examples(X)
@@ -110,8 +121,9 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         weights, total, lost = np.ones(len(x)) if weights is None else weights, 0.0, 0.0
         for part, batch, model in self._parts(x):
             decoded = self._outside(model.reconstruct(batch)).numpy()
-            total += float(weights[part] @ self._errors(x[part], np.broadcast_to(self.mean_, decoded.shape)))
-            lost += float(weights[part] @ self._errors(x[part], decoded))
+            rows = x[part]
+            total += float(weights[part] @ self._errors(rows, np.broadcast_to(self._null, decoded.shape)))
+            lost += float(weights[part] @ self._errors(rows, decoded))
         return 1 - lost / total if total > 0 else float(lost == 0)
 
     def sample(
@@ -119,19 +131,23 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         n_samples: int = 1,
         random_state: int | np.random.RandomState | None = None,
         sampler: Sampler | None = None,
+        library_size: ArrayLike | None = None,
     ) -> np.ndarray:
-        """Return `n_samples` new examples, decoded from the prior or from a sampler that `fit_sampler` returned."""
+        """Return `n_samples` new examples, decoded from the prior or from a sampler that `fit_sampler` returned.
+
+        Of counts these are expected counts, without noise, in rows of `library_size` as for `inverse_transform`.
+        """
         check_is_fitted(self)
         check_scalar(n_samples, "n_samples", Integral, min_val=1)
         state = check_random_state(random_state)
         if sampler is None:
             with as_value_error(), within_memory(f"{n_samples} samples", "draw fewer at a time"):
-                return self.inverse_transform(state.standard_normal((int(n_samples), self.n_components_)))
+                return self.inverse_transform(state.standard_normal((int(n_samples), self.n_components_)), library_size)
         if not isinstance(sampler, Sampler) or sampler.n != self.n_components_:
             raise ValueError(f"sampler must come from fit_sampler of this model; it is {sampler!r:.200}")
         generator = torch.Generator().manual_seed(int(state.randint(2**31 - 1)))
         with as_value_error():
-            return self.inverse_transform(sampler.draw(int(n_samples), generator).double().numpy())
+            return self.inverse_transform(sampler.draw(int(n_samples), generator).double().numpy(), library_size)
 
     def fit_sampler(
         self,
@@ -161,16 +177,39 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def _examples(self, X: ArrayLike) -> np.ndarray:
+    @property
+    def _null(self) -> np.ndarray:
+        """What is decoded without any knowledge of the example: the mean; of counts, the proportions."""
+        scaling = self.model_.scaling
+        return scaling.proportion.double().numpy() if scaling.output == "counts" else self.mean_
+
+    def _library_size(self, given: ArrayLike, rows: int) -> np.ndarray:
+        if self.model_.scaling.output != "counts":
+            raise ValueError(
+                f"library_size is for models of counts, and this one has error={self.error!r}; leave it out"
+            )
+        try:
+            size = np.broadcast_to(np.asarray(given, np.float64), (rows,))
+        except (TypeError, ValueError):
+            raise ValueError(f"library_size must be one number, or one for each of {rows} rows") from None
+        if not (np.isfinite(size) & (size > 0)).all():
+            raise ValueError(f"library_size must be finite numbers above 0; one is {size[~(size > 0)][:1]}")
+        return size
+
+    def _examples(self, X: ArrayLike) -> np.ndarray | SparseRows:
         check_is_fitted(self)
         if self.table_:
             return self._rows_of_table(X)
         finite: Any = "allow-nan" if self.model_.network is not None and self.model_.network.masked else True
-        x = checked_array(self, X, finite, GAPS)
+        x: Any = checked_array(self, X, finite, GAPS, accept_sparse="csr")
         images = x.ndim > 2 or len(self.shape_) > 1  # scikit-learn checks rows itself
         if images and x.shape[1:] != self.shape_:
             raise ValueError(f"X must hold examples of shape {self.shape_}, as in fit; these have {x.shape[1:]}")
         validate_data(self, X, reset=False, skip_check_array=True)
+        x = sparse_rows(x) if is_sparse(x) else x
+        if self.model_.scaling.output == "counts":
+            with as_value_error():
+                check_counts(Data("X", ArrayExamples(x), "any"))
         return x
 
     def _rows_of_table(self, X: Any) -> np.ndarray:
@@ -191,16 +230,19 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _errors(self, x: np.ndarray, decoded: np.ndarray) -> np.ndarray:
         """Return the error of each row, float64: squares, and the cross-entropies of categories; NaN counts as 0."""
+        scaling = self.model_.scaling
+        if scaling.output == "counts":
+            pair = (torch.from_numpy(np.array(part, np.float64)) for part in (x, decoded))
+            return np.asarray(count_values(scaling.dispersion.double())(*pair).sum(1))
         if not self.table_:
             return _squares(x - decoded)
         widths = widths_of(self.table_)
-        scaling = self.model_.scaling
         unit = torch.where(torch.arange(len(self.mean_)) < len(self.mean_) - sum(widths), scaling.scale, 1.0).double()
         of_values = mixed_values(widths, scaling.shift[-sum(widths) :])
         errors = of_values(*(torch.from_numpy(np.array(part, np.float64)) / unit for part in (x, decoded)))
         return np.asarray(errors.sum(1))
 
-    def _parts(self, rows: np.ndarray) -> Iterator[tuple[slice, Tensor, VAE]]:
+    def _parts(self, rows: np.ndarray | SparseRows) -> Iterator[tuple[slice, Tensor, VAE]]:
         """Yield rows, or codes, some at a time, with a model of their precision."""
         model = self.model_ if rows.dtype == np.float32 else self._precise()
         with torch.no_grad():

@@ -34,6 +34,7 @@ from narrows.estimator.shown import ShownVAE
 from narrows.estimator.training import Found, Prepared, checked, prepare, prepare_table, train_in_memory
 from narrows.estimator.warm_start import make_networks, previous_model
 from narrows.model.vae import VAE
+from narrows.objective import COUNT_ERRORS
 from narrows.recipes.registry import RecipeName
 from narrows.runs.answer import stopped
 from narrows.runs.certificate import CONFIDENCE, FEWEST, with_bound
@@ -41,6 +42,9 @@ from narrows.runs.records import Result, as_history
 from narrows.training.front import checked_taus
 from narrows.training.listeners import Listener, Listeners
 from narrows.training.setup import Build
+
+ErrorName = Literal["squared", "absolute", "cross-entropy", "poisson", "negative-binomial"]
+"""The errors that have names."""
 
 
 class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
@@ -59,10 +63,11 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
     as_good_as : int, optional
         The promise by example, instead of `explained`: as good as a plain VAE with this many dimensions, which is
         trained first.
-    error : "squared", "absolute", "cross-entropy" or callable
-        What the promise is about. Cross-entropy is for values in [0, 1]. A callable takes examples and their
-        reconstructions, two tensors `(batch, *shape)` in the unit of `X` (images with channels first), and returns one
-        number per example; it needs `tau`.
+    error : "squared", "absolute", "cross-entropy", "poisson", "negative-binomial" or callable
+        What the promise is about. Cross-entropy is for values in [0, 1]. The last two are deviances, for rows of counts
+        with library sizes (docs/counts.md); `explained` is then the share of what is not noise. A callable takes
+        examples and their reconstructions, two tensors `(batch, *shape)` in the unit of `X` (images with channels
+        first), and returns one number per example; it needs `tau`.
     categories : "refuse" or "auto"
         For data frames (pandas, polars, pyarrow): auto makes categories of columns of texts, and of true and false;
         columns of a categorical type always are. A table with categories has its numbers standardised, and each column
@@ -111,6 +116,8 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         one, the share of the error that remains without any dimension.
     mean_ : array
         Mean of the examples, as in PCA.
+    explainable_ : float
+        For counts, the share of the deviance that is not noise: about the best `score` that any model can have.
     history_ : dict of lists
         The curves: step, error, open, lambda, hits, kl and the rest of metrics.csv.
     result_ : narrows.Result
@@ -129,7 +136,7 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         tau: float | None = None,
         tau_per_value: float | None = None,
         as_good_as: int | None = None,
-        error: Literal["squared", "absolute", "cross-entropy"] | Callable[[Tensor, Tensor], Tensor] = "squared",
+        error: ErrorName | Callable[[Tensor, Tensor], Tensor] = "squared",
         missing: Missing = "refuse",
         categories: Categories = "refuse",
         confidence: float = CONFIDENCE,
@@ -288,12 +295,18 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         self.met_ = result.met
         self.tau_ = result.tau
         self.dimension_cost_ = np.array([dimension.cost for dimension in result.dimensions])
-        nothing = result.variance or result.errors_of_first[0]  # where 0 is decoded to is not the mean
+        nothing = (
+            result.variance or result.null_deviance or result.errors_of_first[0]
+        )  # where 0 is decoded to is not the mean
         self.explained_variance_ratio_ = -np.diff([nothing, *result.errors_of_first[1:]]) / nothing
         if result.feature_costs:
             self.feature_cost_ = np.array(result.feature_costs)
         elif hasattr(self, "feature_cost_"):
             del self.feature_cost_
+        if result.explainable is not None and result.null_deviance:
+            self.explainable_ = result.explainable / result.null_deviance
+        elif hasattr(self, "explainable_"):
+            del self.explainable_
         self.history_ = as_history(found.records.rows)
 
     def _take_model(self, X: ArrayLike, prepared: Prepared, model: VAE) -> None:
@@ -337,6 +350,8 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.three_d_array = True
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self.error in COUNT_ERRORS
         tags.input_tags.allow_nan = self.missing == "mask"
         tags.non_deterministic = bool(self.warm_start)  # what fit finds depends on the fit before
         return tags

@@ -15,7 +15,8 @@ from narrows._util.errors import NarrowsError, as_argument, setting
 from narrows._util.text import brief
 from narrows.data.arrays import check_missing
 from narrows.data.dataset import Categories
-from narrows.objective import ERRORS
+from narrows.data.sparse import SparseRows
+from narrows.objective import COUNT_ERRORS, ERRORS
 from narrows.recipes.registry import RECIPES
 from narrows.training.config import TrainConfig
 
@@ -51,6 +52,12 @@ def checked_array(estimator: Any, X: ArrayLike, finite: Any, hint: str, **rules:
     return x
 
 
+def sparse_rows(X: Any) -> SparseRows:
+    """Return a sparse matrix, which scikit-learn has checked, as rows."""
+    with as_value_error():
+        return SparseRows(X, "X")
+
+
 def settings_of(estimator: Any) -> TrainConfig:
     """Return the parameters as the checked settings of a run; tau follows once the unit of `X` is known."""
     with as_value_error():
@@ -71,9 +78,10 @@ def settings_of(estimator: Any) -> TrainConfig:
         if estimator.recipe not in narrowing:
             raise NarrowsError(f"{setting('recipe')} must be one of {', '.join(narrowing)}; it is {estimator.recipe!r}")
         argument("categories", estimator.categories, one_of(get_args(Categories)))
-        if not callable(estimator.error) and estimator.error not in ERRORS:
+        named = (*ERRORS, *COUNT_ERRORS)
+        if not callable(estimator.error) and estimator.error not in named:
             raise NarrowsError(
-                f"{setting('error')} must be one of {', '.join(ERRORS)}, or a function of x and its reconstruction; it "
+                f"{setting('error')} must be one of {', '.join(named)}, or a function of x and its reconstruction; it "
                 f"is {estimator.error!r}"
             )
         if callable(estimator.error) and "tau" not in given and "as_good_as" not in given:

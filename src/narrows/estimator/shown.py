@@ -16,6 +16,7 @@ from narrows.data import Data
 from narrows.data.arrays import channels_last
 from narrows.data.examples import ArrayExamples
 from narrows.data.readers.frames import read_frame
+from narrows.data.sparse import SparseRows
 from narrows.estimator.fitted import FittedVAE
 from narrows.estimator.settings import as_value_error
 from narrows.estimator.training import Records
@@ -109,8 +110,10 @@ class ShownVAE(FittedVAE):
         data = self._data(X, x)
         return ModelContents(trained, data, inspect_model(trained, data, None), inputs="examples of X")
 
-    def _data(self, X: Any, x: np.ndarray) -> Data:
+    def _data(self, X: Any, x: np.ndarray | SparseRows) -> Data:
         """Return checked examples as data."""
+        if isinstance(x, SparseRows):
+            return Data("X", ArrayExamples(x), "any")
         if not self.table_:  # of any size: from_array wants what can be trained on as it is
             return Data("X", ArrayExamples(channels_last(x, "X")), "any", missing=int(np.isnan(x).sum()))
         masked = self.model_.network is not None and self.model_.network.masked

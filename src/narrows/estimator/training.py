@@ -1,5 +1,6 @@
 """How an estimator trains: examples in any unit become a run in memory, and its answer comes back in their unit."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,18 +10,21 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from narrows._util.errors import NarrowsError, setting
+from narrows._util.progress import steps
 from narrows.data import Data, from_array, split
 from narrows.data.counting import Counting
+from narrows.data.counts import check_counts
 from narrows.data.dataset import Values
-from narrows.data.examples import in_batches
+from narrows.data.examples import ArrayExamples, in_batches
 from narrows.data.mixed import widths_of
 from narrows.data.readers.frames import is_frame, names_of, read_frame
+from narrows.data.sparse import SparseRows, is_sparse
 from narrows.data.statistics import Moments
 from narrows.data.units import AffineUnits, common_units
-from narrows.estimator.settings import as_value_error, checked_array, missing_of, settings_of
+from narrows.estimator.settings import as_value_error, checked_array, missing_of, settings_of, sparse_rows
 from narrows.model.vae import VAE
 from narrows.networks import NetworkConfig
-from narrows.objective import Error
+from narrows.objective import COUNT_ERRORS, Error
 from narrows.runs.records import DecisionRow, MetricRow, Result
 from narrows.training.config import LARGEST, SMALLEST, TrainConfig
 from narrows.training.listeners import Listener
@@ -30,6 +34,7 @@ from narrows.training.start import reference
 from narrows.training.trainer import Trainer
 
 LEAST_ROWS, ROWS = 10, 4_096
+NAMES = ("sample_weight", "groups")
 POWERS = {"squared": 2, "absolute": 1}
 """The power of the unit of `X` in which an error counts; other errors are measured in the unit of `X` itself."""
 
@@ -88,14 +93,16 @@ class Training:
     """Ends training after this batch."""
 
 
-def checked(estimator: Any, X: ArrayLike) -> np.ndarray:
+def checked(estimator: Any, X: ArrayLike) -> np.ndarray | SparseRows:
     """Return `X` as an array of floats; raise if it does not hold enough rows or images."""
     hint = "NaN can stand for values that were not observed: NarrowVAE(missing='mask')"
-    x = checked_array(estimator, X, missing_of(estimator), hint, ensure_min_samples=0)
+    x: Any = checked_array(estimator, X, missing_of(estimator), hint, ensure_min_samples=0, accept_sparse="csr")
     if x.ndim > 4 or 0 in x.shape[1:]:
         raise ValueError(f"X must hold rows (N, D) or images (N, H, W) or (N, H, W, C); its shape is {x.shape}")
-    if len(x) < LEAST_ROWS:
-        raise ValueError(too_few(len(x)))
+    if x.shape[0] < LEAST_ROWS:
+        raise ValueError(too_few(x.shape[0]))
+    if is_sparse(x):
+        return sparse_rows(x)
     if is_frame(X) and (empty := np.isnan(x).all(0)).any():
         name = names_of(X)[int(empty.argmax())]
         raise ValueError(f"X: column {name!r} has no value in any of {len(x)} rows; leave it out")
@@ -133,18 +140,20 @@ def prepare_table(estimator: Any, frame: Any, sample_weight: Any = None, groups:
     return Prepared(config, data, None, values.mean, None, 1.0)
 
 
-def prepare(estimator: Any, x: np.ndarray, sample_weight: Any = None, groups: Any = None) -> Prepared:
+def prepare(estimator: Any, x: np.ndarray | SparseRows, sample_weight: Any = None, groups: Any = None) -> Prepared:
     """Return the examples as they are trained, with the settings that the estimator's parameters make."""
     config = settings_of(estimator)
     with as_value_error():
         own = callable(estimator.error)
+        if config.error in COUNT_ERRORS:
+            return _prepare_counts(estimator, config, x, Counting.of(len(x), sample_weight, groups, NAMES))
         squared = estimator.tau if config.error == "squared" and not own else None
         counting = Counting.of(len(x), sample_weight, groups, ("sample_weight", "groups"))
         limits = SMALLEST, LARGEST
         units, mean = common_units(x, None if squared is None else float(squared), limits, counting.weights)
         unit_interval = config.error == "cross-entropy"
         if unit_interval:
-            low, high = float(np.nanmin(x)), float(np.nanmax(x))
+            low, high = x.range() if isinstance(x, SparseRows) else (float(np.nanmin(x)), float(np.nanmax(x)))
             if not 0 <= low <= high <= 1:
                 raise NarrowsError(
                     f"{setting('error', 'cross-entropy')} is for values in [0, 1]; X has values from {low:.4g} to "
@@ -152,7 +161,13 @@ def prepare(estimator: Any, x: np.ndarray, sample_weight: Any = None, groups: An
                 )
             units = AffineUnits(np.zeros(()), np.ones(()))
         kind: Values = "unit" if unit_interval else "any"
-        data = from_array(units.scaled(x), kind, name="X", missing=estimator.missing)
+        if isinstance(x, SparseRows):
+            _check_whole(estimator)
+            rows = SparseRows(x.matrix, "X", exact=True)  # so that (x - shift) / unit is what it is for an array
+            shift = units.shift if units.shift.any() else 0.0
+            data = Data("X", ArrayExamples(rows, 1 / float(units.unit), shift), kind)
+        else:
+            data = from_array(units.scaled(x), kind, name="X", missing=estimator.missing)
         data = replace(data, counting=counting)
         square = 1.0 if own or unit_interval else float(units.unit) ** POWERS[config.error]
         tau, per_value = estimator.tau, estimator.tau_per_value
@@ -164,6 +179,35 @@ def prepare(estimator: Any, x: np.ndarray, sample_weight: Any = None, groups: An
         )
     error = _in_unit(estimator.error, units) if own else None
     return Prepared(config, data, units, mean, error, square)
+
+
+def _check_whole(estimator: Any) -> None:
+    if estimator.missing == "mask":
+        raise NarrowsError(
+            f"X is sparse, with zeros where it stores nothing, and has no gaps; leave {setting('missing', 'mask')} out"
+        )
+
+
+def _prepare_counts(estimator: Any, config: TrainConfig, x: np.ndarray | SparseRows, counting: Counting) -> Prepared:
+    """Return counts as they are trained: as they are."""
+    if x.ndim != 2 or estimator.missing == "mask":
+        raise NarrowsError(
+            f"{setting('error', config.error)} is for whole rows of counts, (N, D); X has the shape {x.shape}"
+            + (f", and {setting('missing', 'mask')}" if estimator.missing == "mask" else "")
+        )
+    data = Data("X", ArrayExamples(x if isinstance(x, SparseRows) else x.astype(np.float32)), "any", counting=counting)
+    sums, total = np.zeros(x.shape[1]), 0.0
+    for part in steps(len(x), ROWS):
+        rows = np.asarray(x[part], np.float64)
+        weight = np.ones(len(rows)) if counting.weights is None else counting.weights[part]
+        sums, total = sums + weight @ rows, total + weight.sum()
+    if not check_counts(data):
+        text = "X holds values that are not whole numbers: pass counts as they were observed, if these have been scaled"
+        warnings.warn(text, UserWarning, stacklevel=5)
+    tau, per_value = (None if one is None else float(one) for one in (estimator.tau, estimator.tau_per_value))
+    size = min(config.batch, len(split(data).train))
+    config = replace(config, batch=size, tau=tau, tau_per_value=per_value)
+    return Prepared(config, data, None, sums / total, None, 1.0)
 
 
 def _in_unit(error: Callable[[Tensor, Tensor], Tensor], units: AffineUnits) -> Error:

@@ -17,17 +17,17 @@ from narrows._util.files import check_regular
 from narrows._util.progress import Progress, silent
 from narrows._util.text import printable
 from narrows.data import Data, split
+from narrows.data.counts import as_counts, check_counts
 from narrows.data.load import MissingData, kind_of, read
 from narrows.data.mixed import Column
 from narrows.data.streams.addresses import is_address
-from narrows.data.units import scale_columns
 from narrows.model.storage import load_model, read_description
 from narrows.model.vae import VAE
-from narrows.objective import ERRORS, mixed_values, observed, value_by_value
+from narrows.objective import COUNT_ERRORS, ERRORS, count_values, mixed_values, observed, value_by_value
 from narrows.runs.folder import IN_MEMORY, RunFolder, data_moved, resuming
 from narrows.runs.front import FrontFolder
 from narrows.training.config import TrainConfig, config_from_dict
-from narrows.training.setup import column_scaling, fingerprint
+from narrows.training.setup import fingerprint, in_training_units
 
 ROWS = 256
 """Examples that go through the networks at a time."""
@@ -75,12 +75,14 @@ class Trained:
 
     def error(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the error of each of the outputs y for the inputs x, (batch,), counted as the promise counts it."""
-        if self.masked or self.blocks:
+        if self.masked or self.blocks or self.error_name in COUNT_ERRORS:
             return self.value_errors(x, y).sum(1) if x.ndim == 2 else observed(self.error_name)(x, y)
         return ERRORS[self.error_name](x / self.unit, y / self.unit)
 
     def value_errors(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the same before it is summed: the error of each value, in the shape of x, 0 where x is missing."""
+        if self.error_name in COUNT_ERRORS:
+            return count_values(self.model.scaling.dispersion)(x, y)
         counted = value_by_value(self.error_name)
         if self.blocks:
             counted = mixed_values(self.blocks, self.model.scaling.shift[-sum(self.blocks) :])
@@ -149,7 +151,7 @@ def open_data(trained: Trained, source: str | None = None, progress: Progress = 
     shown in a report. Only data with the fingerprint that is stored in the model are therefore used without a source.
     Data on another machine cannot be compared without asking its server, so they are not opened at all.
     """
-    values = "any" if trained.model.scaling.output == "linear" else "unit"
+    values = "unit" if trained.model.scaling.output == "sigmoid" else "any"
     config = trained.config or TrainConfig(data=IN_MEMORY, values=values)  # type: ignore[arg-type]
     if source is None and config.data == IN_MEMORY:
         raise NarrowsError(f"{trained.path} does not say where its data are; name the data, or give data=... in Python")
@@ -187,6 +189,9 @@ def open_data(trained: Trained, source: str | None = None, progress: Progress = 
     if data.examples.shape != trained.shape:
         here, there = ("x".join(map(str, shape)) for shape in (data.examples.shape, trained.shape))
         raise NarrowsError(f"{data.name} has examples of {here}; the model {trained.path} takes {there}")
+    if trained.error_name in COUNT_ERRORS:
+        data = as_counts(data)
+        check_counts(data)
     if source is None:
         check_unchanged(trained, data)
     return data
@@ -199,7 +204,7 @@ def is_unchanged(trained: Trained, data: Data) -> bool:
         return True
     splits = split(data, config.split_seed)
     if data.examples.shape == trained.shape:
-        data, _ = scale_columns(data, splits.train, column_scaling(config, data))
+        data, _ = in_training_units(config, data, splits.train)
     return bool(fingerprint(data, splits) == known)
 
 

@@ -39,7 +39,7 @@ from narrows._util.files import check_regular, write_atomic
 from narrows._util.text import brief, printable
 from narrows.model.vae import VAE, GatedVAE
 from narrows.networks import NetworkConfig, build, has_conv_plan
-from narrows.objective import ERRORS
+from narrows.objective import COUNT_ERRORS, ERRORS
 
 FORMAT = "narrows.vae.2"
 MODEL = instance_of(VAE, "a VAE, such as GatedVAE.narrow() returns")
@@ -207,7 +207,7 @@ def _read_network(description: dict[str, Any]) -> NetworkConfig:
     rules = {
         "kept": Rule(f"{n} different whole numbers from 0 on", lambda v: kept.holds(v) and len(set(v)) == n),
         "tau": optional(ABOVE_ZERO),
-        "error": one_of(ERRORS),
+        "error": one_of((*ERRORS, *COUNT_ERRORS)),
         "data": TEXT,
         "columns": list_of(TEXT, columns),
         "table": Rule("the columns of a table", lambda v: type(v) is list and all(map(_is_column, v))),

@@ -143,13 +143,12 @@ class VAE(nn.Module):
             generator: The source of randomness for a sample of the posterior; without it, its mean is decoded.
 
         Returns:
-            Reconstructions, `(batch, *shape)`.
+            Reconstructions, `(batch, *shape)`; those of counts have the totals of the rows of x.
         """
         argument("generator", generator, GENERATOR, or_none=True)
         posterior = self.encode(x)
-        if generator is None:
-            return self.decode(posterior.mean)
-        return self.decode(posterior.draw(standard_normal(posterior.mean, generator)))
+        z = posterior.mean if generator is None else posterior.draw(standard_normal(posterior.mean, generator))
+        return self.scaling.as_large_as(self.decode(z), x)
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
         """Return `count` new examples, `(count, *shape)`, decoded from the prior N(0, 1)."""

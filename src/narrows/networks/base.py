@@ -35,8 +35,8 @@ class NetworkConfig:
     """Number of latent dimensions."""
     width: int = 32
     """Scale of every layer: 32 gives channels 32, 32, 64, 64."""
-    output: Literal["sigmoid", "linear"] = "sigmoid"
-    """Last activation: sigmoid for images in [0, 1]; linear, with `Scaling`, for everything else."""
+    output: Literal["sigmoid", "linear", "counts"] = "sigmoid"
+    """Last activation: sigmoid for images in [0, 1]; counts for counts; linear, with `Scaling`, for everything else."""
     direct: bool = False
     """Whether a linear path runs past the hidden layers between the data (convolutions: the last map) and the codes."""
     blocks: tuple[int, ...] = ()
@@ -51,13 +51,15 @@ class NetworkConfig:
             "shape": tuple(several("shape", self.shape, COUNT, words, lengths=(1, 3))),
             "n": argument("n", self.n, DIMENSIONS),
             "width": argument("width", self.width, SIZE),
-            "output": argument("output", self.output, one_of(("sigmoid", "linear"))),
+            "output": argument("output", self.output, one_of(("sigmoid", "linear", "counts"))),
             "blocks": tuple(several("blocks", self.blocks, COUNT, "the numbers of levels of categories")),
             "masked": argument("masked", self.masked, FLAG),
             "direct": argument("direct", self.direct, FLAG),
         }
         if checked["blocks"] and (len(checked["shape"]) > 1 or sum(checked["blocks"]) > checked["shape"][0]):
             raise NarrowsError(f"blocks must fit into a vector; they are {checked['blocks']} of {checked['shape']}")
+        if checked["output"] == "counts" and (len(checked["shape"]) > 1 or checked["blocks"] or checked["masked"]):
+            raise NarrowsError(f"counts must be whole vectors of numbers; the shape is {checked['shape']}")
         for name, value in checked.items():
             object.__setattr__(self, name, value)  # numbers of numpy as Python's, a list as a tuple
 

@@ -10,7 +10,9 @@ from narrows._util.checks import COUNT, argument, one_of, several
 from narrows._util.errors import NarrowsError
 from narrows._util.text import brief
 
-Output = Literal["none", "sigmoid", "linear"]
+Output = Literal["none", "sigmoid", "linear", "counts"]
+
+_SMALLEST_TOTAL = 1e-12
 
 
 class Scaling(nn.Module):
@@ -22,9 +24,12 @@ class Scaling(nn.Module):
     squared, and the answer does not depend on the unit. A table's columns, each with a unit of its own, are trained in
     standard deviations; `in_units` restores their units for the model that is saved. A table's categories, the last
     values of a vector, are decoded to probabilities; where the decoder says 0, those are the frequencies in the data.
+    `counts` (decision D21): the encoder reads log(1 + x) of rows that are first multiplied to one library size (total),
+    and the decoder's output becomes the expected counts of a row of that size: proportions, by a softmax, times the
+    size. Where the decoder says 0, they are the proportions in the data.
 
     Arguments:
-        output: Which of the three maps.
+        output: Which of the four maps.
         shape: Shape of one example. Vectors get one shift per value, everything else one shift in all.
         blocks: For `linear`, the number of levels of each category.
 
@@ -44,6 +49,13 @@ class Scaling(nn.Module):
         columns = shape if len(shape) == 1 else ()
         self.register_buffer("shift", torch.zeros(columns))
         self.register_buffer("scale", torch.ones(columns))
+        if output == "counts":
+            self.size: Tensor
+            self.proportion: Tensor
+            self.dispersion: Tensor
+            self.register_buffer("size", torch.ones(()))
+            self.register_buffer("proportion", torch.full(shape, 1 / max(torch.Size(shape).numel(), 1)))
+            self.register_buffer("dispersion", torch.zeros(shape))
 
     def fit(self, mean: Tensor, spread: Tensor) -> None:
         """Set the shift and the common scale.
@@ -69,6 +81,18 @@ class Scaling(nn.Module):
         self.shift.copy_(mean if self.shift.ndim else mean.mean())
         self.scale.copy_(torch.where(spread > 0, spread, torch.ones_like(spread)))
 
+    def fit_counts(self, size: float, proportion: Tensor, dispersion: Tensor) -> None:
+        """Set what `counts` needs besides the shift and the scale of log(1 + x).
+
+        Arguments:
+            size: The library size that rows are brought to, above 0.
+            proportion: Of each column, (values,), above 0 and 1 together.
+            dispersion: Of each column, (values,), 0 for Poisson counts.
+        """
+        self.size.fill_(size)
+        self.proportion.copy_(proportion)
+        self.dispersion.copy_(dispersion)
+
     def in_units(self, shift: Tensor, unit: Tensor) -> "Scaling":
         """Return the scaling of a model that takes and returns x, in float64, instead of (x - shift) / unit."""
         scaling = copy.deepcopy(self).cpu().double()  # single precision cannot hold a shift of 1.7e9
@@ -80,6 +104,8 @@ class Scaling(nn.Module):
         """Map x from the user's units to the encoder's, in the encoder's precision `dtype`."""
         if self.output == "none":
             return x
+        if self.output == "counts":
+            x = torch.log1p(x * (self.size / x.sum(1, keepdim=True).clamp(min=_SMALLEST_TOTAL)))
         return (x if self.output == "sigmoid" else (self._precise(x) - self.shift) / self.scale).to(dtype)
 
     def outward(self, y: Tensor) -> Tensor:
@@ -88,9 +114,15 @@ class Scaling(nn.Module):
             return y
         if self.output == "sigmoid":
             return torch.sigmoid(y)
+        if self.output == "counts":
+            return self.size * (y + self.proportion.log().to(y.dtype)).softmax(1)
         if not self.blocks:
             return self.shift + self.scale * self._precise(y)
         return self._with_probabilities(y)
+
+    def as_large_as(self, y: Tensor, x: Tensor) -> Tensor:
+        """Return reconstructions y in the library sizes of the rows of x; others than counts stay as they are."""
+        return y * (x.sum(1, keepdim=True) / self.size) if self.output == "counts" else y
 
     def _with_probabilities(self, y: Tensor) -> Tensor:
         first = y.shape[1] - sum(self.blocks)

@@ -23,6 +23,8 @@ def answer(result: Result) -> str:
     bound = "" if tau is None else f" (tau {tau:g})"
     bound_per_value = "" if tau is None else f" (tau {tau / result.values:.3g})"
     explained = f"; {share(1 - held.error / result.variance)} of the variance explained" if result.variance else ""
+    if (part := deviance_explained(result)) is not None:
+        explained = f"; {share(part)} of the deviance that is not noise explained"
     lines = [
         headline(result),
         f"{error_on_test(result)}: {held.error:.4g}{bound}, at most {held.high:.4g} with "
@@ -118,9 +120,18 @@ def facts(result: Result) -> list[tuple[str, str, str]]:
         entries.append(("Single errors", f"{claim.share_error:.4g}", f"at most, for at least {within}"))
     if result.variance:
         entries.append(("Variance explained", share(1 - held.error / result.variance), "of the training data"))
+    if (part := deviance_explained(result)) is not None:
+        entries.append(("Deviance explained", share(part), "of what is not noise"))
     ended = "stopped by hand, " if result.stopped else ""
     entries.append(("Training", plural(result.steps, "batch"), ended + minutes(result.seconds)))
     return entries
+
+
+def deviance_explained(result: Result) -> float | None:
+    """Return the share of the deviance of counts that is explained, of what is not noise; None for other errors."""
+    if not (result.null_deviance and result.explainable):
+        return None
+    return (result.null_deviance - result.heldout.error) / result.explainable
 
 
 def unit_of(result: Result) -> str:

@@ -254,6 +254,10 @@ class Result:
     """The names of a table's columns, to which feature_costs belong."""
     stopped: bool = False
     """Whether training was ended by hand, before it would have ended: more dimensions might have closed."""
+    null_deviance: float | None = None
+    """For counts, the deviance of an input, on average over the training data, if all had the same proportions."""
+    explainable: float | None = None
+    """For counts, how much of that is not noise; (null_deviance - error) / explainable is the share explained."""
 
     def in_unit(self, square: float) -> "Result":
         """Return the answer with all its errors times `square`."""

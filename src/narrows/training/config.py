@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PROMISES = ("tau", "tau_per_value", "explained", "as_good_as")
 """The ways to say which error is accepted; a run has one."""
+COUNT_ERRORS = ("poisson", "negative-binomial")
+"""Errors of counts, as `narrows.objective` names them; a module that loads torch."""
 COUNTS = ("as_good_as", "n", "steps", "batch", "width", "threads", "log_every", "eval_every")
 MOST_THREADS = 1_024
 """Threads of torch; with many more, the library that starts them ends the process."""
@@ -60,11 +62,13 @@ class TrainConfig:
     tau_per_value: float | None = None
     """The promise per value: tau divided by the number of values in one input."""
     explained: float | None = None
-    """The promise as for PCA: the share of the data's variance to keep; 0.95 sets tau to 5% of the variance."""
+    """The promise as for PCA: the share of the data's variance to keep; 0.95 sets tau to 5% of the variance. For
+    counts, the share of the deviance that is not noise."""
     as_good_as: int | None = None
     """The promise by example: first train a plain VAE with this many dimensions, and take its held-out error as tau."""
-    error: Literal["squared", "cross-entropy", "absolute"] = "squared"
-    """The promised error: squared or absolute differences, or Bernoulli cross-entropy (values in [0, 1])."""
+    error: Literal["squared", "cross-entropy", "absolute", "poisson", "negative-binomial"] = "squared"
+    """The promised error: squared or absolute differences, Bernoulli cross-entropy (values in [0, 1]), or the Poisson
+    or negative-binomial deviance of counts."""
     n: int | Literal["auto"] = "auto"
     """Latent dimensions at the start; auto: 32 or the number of values, if less; dSprites 10; twice --as-good-as."""
     steps: int | Literal["auto"] = "auto"
@@ -120,7 +124,8 @@ class TrainConfig:
         """Return the settings that say how the data are read."""
         from narrows.data.options import ReadOptions  # not above: options are listed without loading torch
 
-        return ReadOptions(**{option.name: getattr(self, option.name) for option in fields(ReadOptions)})
+        options = {option.name: getattr(self, option.name) for option in fields(ReadOptions)}
+        return ReadOptions(**options | {"values": "any"} if self.error in COUNT_ERRORS else options)
 
     def checked(self) -> "TrainConfig":
         """Return these settings as plain Python values.
@@ -176,9 +181,9 @@ def _check_combination(values: dict[str, Any]) -> None:
     given = [name for name in PROMISES if values[name] is not None]
     if len(given) > 1:
         raise NarrowsError(f"give only one of {', '.join(map(setting, given))}: each of them sets tau")
-    if values["explained"] is not None and values["error"] != "squared":
+    if values["explained"] is not None and values["error"] not in ("squared", *COUNT_ERRORS):
         raise NarrowsError(
-            f"{setting('explained')} is about squared errors; give {setting('tau')} with "
+            f"{setting('explained')} is about squared errors and counts; give {setting('tau')} with "
             f"{setting('error', values['error'])}"
         )
     recipe = RECIPES[values["recipe"]]

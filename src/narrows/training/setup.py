@@ -22,16 +22,29 @@ from narrows._util.launch import check_launch, waiting_for_others
 from narrows._util.processes import join_group
 from narrows._util.text import printable
 from narrows.data import SETS, Batches, Data, Examples, Splits, absolute, split, statistics, thinned
+from narrows.data.counts import as_counts, check_counts
 from narrows.data.examples import ArrayExamples, ExactRows, in_batches
 from narrows.data.mixed import MixedExamples, widths_of
 from narrows.data.units import SMALLEST_RELATIVE_SPREAD, AffineUnits, ColumnScaling, scale_columns
 from narrows.model.vae import GatedVAE, gated_vae
 from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, Decoder, NetworkConfig, Scaling, has_conv_plan
-from narrows.objective import ERRORS, SMALLEST_ENTROPY, Error, entropies, mixed_values, observed, total, value_by_value
+from narrows.objective import (
+    COUNT_ERRORS,
+    ERRORS,
+    SMALLEST_ENTROPY,
+    Error,
+    count_values,
+    entropies,
+    mixed_values,
+    observed,
+    total,
+    value_by_value,
+)
 from narrows.recipes.registry import RECIPES
 from narrows.runs.certificate import Terms, choose_terms
 from narrows.runs.records import HeldOut
 from narrows.training.config import PROMISES, SMALLEST, TrainConfig
+from narrows.training.counts import CountMoments, measure_counts
 from narrows.training.trackers import check_trackers
 
 PAPER_TAU = {"dsprites": 20.0}
@@ -41,6 +54,8 @@ RELATIVE_AIM = 0.95
 """Share of tau to aim at with a learned multiplier, so that the upper end is within tau (decision D18)."""
 MOMENT_EXAMPLES = 20_000
 FINGERPRINT_EXAMPLES = 4_096
+LEAST_EXPLAINABLE = 1e-4
+"""Share of the deviance of counts that must not be noise."""
 FEW_ROWS = 5_000
 """With fewer rows, the hidden layers of vectors learn too little without a linear path past them (decision D17), and
 the last phase is shorter."""
@@ -56,6 +71,8 @@ class Moments:
     variance: float
     observed: float
     """How many values an example has on average: all of them, unless some are missing."""
+    counts: CountMoments | None = None
+    """What is known of counts; `mean` is then that of a row of median size, and `variance` its null deviance."""
 
 
 def moments(examples: Examples, index: np.ndarray, missing: bool = False, weights: np.ndarray | None = None) -> Moments:
@@ -73,6 +90,15 @@ def moments(examples: Examples, index: np.ndarray, missing: bool = False, weight
     constant = np.array([entropy <= SMALLEST_ENTROPY for entropy in entropies(mean[first:], examples.widths)])
     variance = float((share * measured.variance)[:first].sum() + of_category[~constant].sum())
     return Moments(mean, variance, float(share[:first].sum() + of_category.sum()))
+
+
+def moments_of_counts(config: TrainConfig, data: Data, index: np.ndarray) -> Moments:
+    """Measure counts as `moments` measures other values."""
+    index = index[:: max(1, len(index) // MOMENT_EXAMPLES)]
+    dispersed = config.error == "negative-binomial"
+    counts = measure_counts(data.examples, index, data.counting.weights, dispersed)
+    mean = torch.from_numpy(counts.size * counts.proportion).float()
+    return Moments(mean, counts.null, float(len(mean)), counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +125,8 @@ class Plan:
     """What an error of 1 is in the unit that the user sees."""
     named: bool = True
     """Whether the error is the one that the settings name, and not the user's own."""
+    whole: bool = True
+    """Whether counts are whole numbers."""
 
     @property
     def tau(self) -> float:
@@ -149,6 +177,13 @@ class Plan:
         if self.units is not None:
             measure = "standard deviation" if config.scaling == "standard" else "range"
             lines.append(f"scaling: each column is divided by its own {measure}; tau counts in those units")
+        if (counts := self.moments.counts) is not None:
+            lines.append(
+                f"counts: median library size {counts.size:g}; with constant proportions the deviance per input is "
+                f"{counts.null:.5g}, of which {counts.explainable:.4g} is not noise"
+            )
+        if not self.whole:
+            lines.append("counts: not all are whole numbers; pass counts as they were observed, if these are scaled")
         kind = "" if config.error == "squared" else f"{config.error} "
         if config.tau is None:
             lines.append(f"promise: none; the {kind}error becomes as small as it gets")
@@ -183,9 +218,13 @@ def make_plan(config: TrainConfig, data: Data, square: float = 1.0, error: Error
     splits = split(data, config.split_seed)
     check_weights(data, splits)
     Batches(splits.training, config.batch, config.seed)  # raises if a batch is larger than the split
-    data, units = scale_columns(data, splits.train, column_scaling(config, data))
-    measured = moments(data.examples, splits.train, data.missing > 0, data.counting.weights)
-    check_precision(data, splits.train, measured)
+    data, units = in_training_units(config, data, splits.train)
+    whole = True
+    if config.error in COUNT_ERRORS and error is None:
+        whole, measured = check_counts(data), moments_of_counts(config, data, splits.train)
+    else:
+        measured = moments(data.examples, splits.train, data.missing > 0, data.counting.weights)
+        check_precision(data, splits.train, measured)
     config = resolve(config, data, measured)
     terms = Terms(config.confidence)
     if config.tau is not None:
@@ -193,7 +232,21 @@ def make_plan(config: TrainConfig, data: Data, square: float = 1.0, error: Error
         limit = None if error is not None else largest_error(config, data)
         terms = choose_terms(config.certificate, config.confidence, limit, config.tau, count)
     digest, own = fingerprint(data, splits), error or named_error(config, data, measured)
-    return Plan(config, data, splits, units, measured, digest, trackers, terms, own, square, error is None)
+    return Plan(config, data, splits, units, measured, digest, trackers, terms, own, square, error is None, whole)
+
+
+def in_training_units(config: TrainConfig, data: Data, index: np.ndarray) -> tuple[Data, AffineUnits | None]:
+    """Return data as they are trained, and the way to the user's units, if columns are scaled; `index` is the rows to
+    measure that on."""
+    if config.error not in COUNT_ERRORS:
+        return scale_columns(data, index, column_scaling(config, data))
+    error = setting("error", config.error)
+    if data.is_image or isinstance(data.examples, MixedExamples) or data.missing or data.stream is not None:
+        what = "images" if data.is_image else "a stream" if data.stream is not None else "gaps or categories"
+        raise NarrowsError(f"{error} is for whole vectors of counts, (N, D), and {data.name} has {what}; leave it out")
+    if config.scaling not in ("auto", "none"):
+        raise NarrowsError(f"{error} is for counts as they are; leave {setting('scaling', config.scaling)} out")
+    return as_counts(data), None
 
 
 def check_weights(data: Data, splits: Splits) -> None:
@@ -211,6 +264,8 @@ def named_error(config: TrainConfig, data: Data, measured: Moments) -> Error:
     """Return the error that the settings name, for these data."""
     if isinstance(data.examples, MixedExamples):
         return total(value_errors(config, data, measured))
+    if measured.counts is not None:
+        return total(value_errors(config, data, measured))
     return observed(config.error) if data.missing else ERRORS[config.error]
 
 
@@ -219,6 +274,9 @@ def value_errors(config: TrainConfig, data: Data, measured: Moments) -> Error:
     if isinstance(data.examples, MixedExamples):
         widths = data.examples.widths
         return mixed_values(widths, measured.mean[-sum(widths) :])
+    if measured.counts is not None:
+        dispersed = config.error == "negative-binomial"
+        return count_values(torch.from_numpy(measured.counts.dispersion).float() if dispersed else None)
     return value_by_value(config.error)
 
 
@@ -245,8 +303,10 @@ def tau_as_good(validation: HeldOut, config: TrainConfig, data: Data) -> float:
     return validation.high  # approximate, as every forecast of a run without a promise
 
 
-def output_of(config: TrainConfig, data: Data) -> Literal["sigmoid", "linear"]:
+def output_of(config: TrainConfig, data: Data) -> Literal["sigmoid", "linear", "counts"]:
     """Return how outputs are made: images of values in [0, 1] are squashed into that interval."""
+    if config.error in COUNT_ERRORS:
+        return "counts"
     return "sigmoid" if data.values == "unit" and (data.is_image or config.error == "cross-entropy") else "linear"
 
 
@@ -340,6 +400,8 @@ def promised_tau(config: TrainConfig, data: Data, measured: Moments) -> float | 
         return config.tau_per_value * values
     if not RECIPES[config.recipe].needs_tau and config.explained is None:
         return None
+    if measured.counts is not None:
+        return _promised_deviance(config, data, measured.counts)
     if measured.variance == 0:
         raise NarrowsError(f"{data.name}: all training examples are the same; check the data, or give {setting('tau')}")
     if measured.variance < SMALLEST:
@@ -357,9 +419,28 @@ def promised_tau(config: TrainConfig, data: Data, measured: Moments) -> float | 
     )
 
 
+def _promised_deviance(config: TrainConfig, data: Data, counts: CountMoments) -> float:
+    """Return tau for a share of the deviance that is not noise (decision D21)."""
+    if config.explained is None:
+        raise NarrowsError(
+            f"{data.name} needs a promise about the error: {setting('tau')} (the deviance of one input), "
+            f"{setting('explained')} (the share of what is not noise) or {setting('as_good_as')}; for "
+            f"scale, constant proportions have a deviance of {counts.null:.4g}, of which {counts.explainable:.4g} is "
+            f"not noise"
+        )
+    if counts.explainable < LEAST_EXPLAINABLE * counts.null:
+        raise NarrowsError(
+            f"{data.name}: these counts vary no more than counts with constant proportions do, so there is nothing to "
+            f"explain; pass counts as they were observed, or give {setting('tau')}"
+        )
+    return counts.null - config.explained * counts.explainable
+
+
 def column_scaling(config: TrainConfig, data: Data) -> ColumnScaling:
     """Return how columns are scaled: those of tables have their own units, those of arrays share one."""
     if config.scaling == "auto":
+        if config.error in COUNT_ERRORS:
+            return "none"
         return "standard" if data.columns else "none"
     return config.scaling
 
@@ -412,6 +493,11 @@ def make_model(
     if output == "linear":
         spread = torch.tensor(measured.variance / measured.observed).sqrt().float()
         model.scaling.fit(measured.mean, spread)
+    elif measured.counts is not None:
+        counts = measured.counts
+        model.scaling.fit(torch.from_numpy(counts.shift).float(), torch.tensor(counts.spread).float())
+        parts = (torch.from_numpy(part).float() for part in (counts.proportion, counts.dispersion))
+        model.scaling.fit_counts(counts.size, *parts)
     elif isinstance(model.decoder, Decoder):
         model.decoder.start_at(torch.logit(measured.mean.clamp(0.01, 0.99)))
     if not model.checked:

@@ -279,9 +279,9 @@ def _load_data(config: TrainConfig, given: AnyData | None, listener: Listener, s
     if isinstance(given, Data):
         return given
     if isinstance(given, TorchDataset):
-        return from_dataset(given, config.values, progress=listener.loading)
+        return from_dataset(given, options.values, progress=listener.loading)
     if given is not None:
-        return from_array(given, config.values)
+        return from_array(given, options.values)
     try:
         found = read(config.data, options, listener.loading)
         if found.stream is not None:

@@ -378,6 +378,7 @@ class Trainer:
         measured = describe_dimensions(model, examples, test, TEST_SEED, error, counting.weights)
         order = sorted(range(model.n), key=lambda j: -measured[j].cost)  # the first says most, as with PCA
         model = model.narrow(order)
+        counts = self.plan.moments.counts
         result = Result(
             n=self.model.n,
             dims=model.n,
@@ -402,6 +403,8 @@ class Trainer:
             feature_costs=self._feature_costs(model),
             columns=[column.name for column in self.plan.data.table],
             stopped=not self._ended(),
+            null_deviance=None if counts is None else counts.null,
+            explainable=None if counts is None else counts.explainable,
         )
         self._save(model, chosen, met=found)
         self.sink.write_result(result)

@@ -1,5 +1,6 @@
 """NumPy's files: .npy, one array, mapped from disk, and .npz, a zip archive of one .npy file per array.
 
+An archive that scipy.sparse.save_npz wrote is one matrix, in CSR or CSC form, and is never written out in full.
 Of several arrays in an archive, the one called x, X, data, images or imgs is taken; `file.npz::key` names any other.
 The .npy header of a member states its shape and dtype, so both are checked before any values are decompressed. An array
 that fits is read into memory; a larger one is decompressed chunk by chunk into the cache and mapped from there. Pickled
@@ -13,7 +14,7 @@ import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from narrows.data.cache import converted_array, file_digest, fits_in_memory
 from narrows.data.dataset import Data, Missing, Values
 from narrows.data.readers.shared import CHUNK_BYTES, check_expansion, listed, readable, usual_key
 
+SPARSE = {f"{name}.npy" for name in ("format", "shape", "data", "indices", "indptr")}
+"""The members of an archive with a sparse matrix."""
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 10_000  # characters; numpy reads no longer ones either, but only refuses them after reading
 _REMEDY = "write it again with numpy"
@@ -81,6 +84,12 @@ def load_npz(
     """Return the array `key` of the archive at `path`; with key "", its only array, or the one with a usual name."""
     text = f"{path}::{key}" if key else str(path)
     with readable(path, "a .npz file", text, _REMEDY), zipfile.ZipFile(path) as archive:
+        if not key and set(archive.namelist()) >= SPARSE:
+            for facts in archive.infolist():
+                check_expansion(text, facts.compress_size, facts.file_size)
+            matrix = _read_sparse(path)
+            data = from_array(matrix, values, text, progress, missing=missing)
+            return dataclasses.replace(data, name=path.stem, note=f"read from {text}, a sparse matrix")
         member = _choose(archive.namelist(), key, path)
         with archive.open(member) as stream:
             header = read_header(stream, text)
@@ -101,6 +110,15 @@ def load_npz(
         )
     data = from_array(array, values, text, progress, missing=missing)
     return dataclasses.replace(data, name=path.stem, note=f"read from {text}{where}")
+
+
+def _read_sparse(path: Path) -> Any:
+    """Return the matrix that scipy.sparse.save_npz wrote; its indices are checked, because scipy trusts them."""
+    import scipy.sparse  # not above: most archives hold arrays
+
+    matrix = scipy.sparse.load_npz(path)
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 def _choose(members: list[str], key: str, path: Path) -> str:
