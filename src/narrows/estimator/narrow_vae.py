@@ -295,9 +295,8 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         self.met_ = result.met
         self.tau_ = result.tau
         self.dimension_cost_ = np.array([dimension.cost for dimension in result.dimensions])
-        nothing = (
-            result.variance or result.null_deviance or result.errors_of_first[0]
-        )  # where 0 is decoded to is not the mean
+        # Where 0 is decoded to need not be the mean.
+        nothing = result.variance or result.null_deviance or result.errors_of_first[0]
         self.explained_variance_ratio_ = -np.diff([nothing, *result.errors_of_first[1:]]) / nothing
         if result.feature_costs:
             self.feature_cost_ = np.array(result.feature_costs)
@@ -350,7 +349,7 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.three_d_array = True
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.missing != "mask"  # what a sparse matrix leaves out is 0, not missing
         tags.input_tags.positive_only = self.error in COUNT_ERRORS
         tags.input_tags.allow_nan = self.missing == "mask"
         tags.non_deterministic = bool(self.warm_start)  # what fit finds depends on the fit before
