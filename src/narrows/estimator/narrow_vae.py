@@ -170,8 +170,8 @@ class NarrowVAE(FittedVAE):
 
         Parameters
         ----------
-        X : array of shape (N, D), (N, H, W) or (N, H, W, C)
-            Examples in any unit.
+        X : array of shape (N, D), (N, H, W) or (N, H, W, C), or scipy sparse matrix (N, D)
+            Examples in any unit. A sparse matrix is trained on batch by batch, with the same result as its array.
         y : None
             Ignored.
         sample_weight : array of shape (N,), optional

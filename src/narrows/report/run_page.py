@@ -137,6 +137,9 @@ def _facts(result: Result) -> Facts:
         entries.append(("Single errors", f"{claim.share_error:.4g}", f"at most, for at least {within}"))
     if result.variance:
         entries.append(("Variance explained", text.share(1 - held.error / result.variance), "of the training data"))
+    if result.null_deviance and result.explainable:
+        part = (result.null_deviance - held.error) / result.explainable
+        entries.append(("Deviance explained", text.share(part), "of what is not noise"))
     entries.append(("Training", text.plural(result.steps, "batch"), text.minutes(result.seconds)))
     return Facts(entries)
 
