@@ -138,8 +138,7 @@ def _facts(result: Result) -> Facts:
     if result.variance:
         entries.append(("Variance explained", text.share(1 - held.error / result.variance), "of the training data"))
     if result.null_deviance and result.explainable:
-        part = (result.null_deviance - held.error) / result.explainable
-        entries.append(("Deviance explained", text.share(part), "of what is not noise"))
+        entries.append(("Deviance explained", text.explained_deviance(result), "of what is not noise"))
     entries.append(("Training", text.plural(result.steps, "batch"), text.minutes(result.seconds)))
     return Facts(entries)
 

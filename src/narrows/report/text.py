@@ -32,8 +32,7 @@ def answer(result: Result) -> str:
     bound_per_value = "" if tau is None else f" (tau {tau / result.values:.3g})"
     explained = f"; {share(1 - held.error / result.variance)} of the variance explained" if result.variance else ""
     if result.null_deviance and result.explainable:
-        part = (result.null_deviance - held.error) / result.explainable
-        explained = f"; {share(part)} of the deviance that is not noise explained"
+        explained = f"; {explained_deviance(result)} of the deviance that is not noise explained"
     lines = [
         headline(result),
         f"{error_on_test(result)}: {held.error:.4g}{bound}, at most {held.high:.4g} with "
@@ -56,6 +55,13 @@ def answer(result: Result) -> str:
         f"the model was saved after batch {result.model_step:,}"
     )
     return "\n".join(lines)
+
+
+def explained_deviance(result: Result) -> str:
+    """Format the share of the explainable deviance of counts; it can be above 1, because codes also fit noise."""
+    assert result.null_deviance and result.explainable
+    part = (result.null_deviance - result.heldout.error) / result.explainable
+    return f"{part:.0%}" + (" (codes also fit some noise)" if part > 1 else "")
 
 
 def headline(result: Result) -> str:
