@@ -59,7 +59,8 @@ def answer(result: Result) -> str:
 
 def explained_deviance(result: Result) -> str:
     """Format the share of the explainable deviance of counts; it can be above 1, because codes also fit noise."""
-    assert result.null_deviance and result.explainable
+    assert result.null_deviance is not None
+    assert result.explainable is not None
     part = (result.null_deviance - result.heldout.error) / result.explainable
     return f"{part:.0%}" + (" (codes also fit some noise)" if part > 1 else "")
 
