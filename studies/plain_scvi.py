@@ -47,16 +47,20 @@ class PlainSCVI(nn.Module):
         hidden = self.decoder(mean + variance.sqrt() * torch.randn_like(mean))
         rate = x.sum(1, keepdim=True) * self.scale(hidden).softmax(1)
         kl = 0.5 * (mean.square() + variance - 1 - variance.log()).sum(1)
-        return (weight * kl - self._log_likelihood(x, rate, self.zeros(hidden)).sum(1)).mean()
+        return weight * kl.mean() - self._log_likelihood(x, rate, self.zeros(hidden)) / len(x)
 
     def _log_likelihood(self, x: Tensor, rate: Tensor, logit: Tensor) -> Tensor:
+        """Return the sum over the batch; what only counts above 0 need is computed for those alone."""
         r, eps = self.log_r.exp(), 1e-8
-        log_sum = (r + rate + eps).log()
-        of_zero = r * ((r + eps).log() - log_sum)
-        counted = torch.lgamma(x + r) - torch.lgamma(r) - torch.lgamma(x + 1)
-        counted = counted + of_zero + x * ((rate + eps).log() - log_sum)
+        log_r, log_sum = (r + eps).log(), (r + rate + eps).log()
+        of_zero = r * (log_r - log_sum)
         at_zero = F.softplus(of_zero - logit) - F.softplus(-logit)
-        return torch.where(x < eps, at_zero, counted - logit - F.softplus(-logit))
+        row, gene = torch.nonzero(x, as_tuple=True)
+        count, one = x[row, gene], r[gene]
+        counted = torch.lgamma(count + one) - torch.lgamma(one) - torch.lgamma(count + 1) + of_zero[row, gene]
+        counted = counted + count * ((rate[row, gene] + eps).log() - log_sum[row, gene])
+        kept = counted - logit[row, gene] - F.softplus(-logit[row, gene])
+        return at_zero.sum() - at_zero[row, gene].sum() + kept.sum()
 
 
 def train_scvi(rows: SparseRows, epochs: int, seed: int) -> PlainSCVI:

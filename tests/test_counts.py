@@ -9,7 +9,7 @@ import torch
 from sklearn.metrics import d2_tweedie_score
 
 from count_data import drawn_counts
-from narrows import NarrowVAE, load_model
+from narrows import NarrowsError, NarrowVAE, NetworkConfig, load_model
 from narrows.cli import main
 from narrows.data.synthetic import curved_manifold
 from narrows.runs.folder import RunFolder
@@ -90,6 +90,18 @@ def test_a_decoder_that_says_nothing_says_the_proportions_of_the_data():
     torch.testing.assert_close(counts[0], model.scaling.size * model.scaling.proportion)
     torch.testing.assert_close(counts.sum(1), model.scaling.size.expand(2))
     assert abs(model.scaling.proportion.numpy() - X.sum(0) / X.sum()).max() < 0.01, "of the rows that train"
+
+
+def test_only_vectors_can_be_counts():
+    with pytest.raises(NarrowsError, match="counts must be whole vectors of numbers"):
+        NetworkConfig("mlp", (1, 4, 4), n=2, output="counts")
+
+
+def test_a_sampler_takes_sparse_rows(fitted):
+    dense, sparse = (fitted.fit_sampler(rows, "gaussian", random_state=0) for rows in (X, sp.csr_array(X)))
+    drawn = [fitted.sample(5, random_state=0, sampler=one, library_size=9) for one in (dense, sparse)]
+    assert np.array_equal(*drawn)
+    assert drawn[0].sum(1) == pytest.approx([9] * 5, rel=1e-6)
 
 
 def test_weights_count_rows_as_often():

@@ -217,7 +217,7 @@ COMBINED: list[Case] = [
     ([*TRAIN, "--error", "poisson"], "^good needs a promise about the error: --tau .*, of which .* is not noise"),
     ([*TRAIN, "--tau", "1", "--error", "poisson", "--scaling", "standard"], "^--error poisson is for counts as they"),
     (
-        ["train", "@pictures_sizes", "--image-size", "16", "--tau", "1", "--error", "negative-binomial"],
+        ["train", "@pictures_sizes", "--image-size=16", "--tau=1", "--batch=1", "--error", "negative-binomial"],
         "is for whole vectors of counts, .* has images",
     ),
     ([*TRAIN, "--tau", "1", "--network", "conv"], "^--network conv is for images with sides of 16 to 256"),

@@ -67,6 +67,10 @@ class SparseRows:
         out: np.ndarray = rows.astype(self.dtype).toarray()
         return out
 
+    def take(self, index: np.ndarray) -> "SparseRows":
+        """Return some of the rows, as sparse as all of them."""
+        return SparseRows(self.matrix[index], "rows", exact=self.dtype == np.float64)
+
     def range(self) -> tuple[float, float]:
         """Return the smallest and the largest value, zeros included."""
         return float(self.matrix.min()), float(self.matrix.max())

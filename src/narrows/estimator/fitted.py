@@ -165,7 +165,9 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_scalar(components, "components", Integral, min_val=1)
         state = check_random_state(random_state)
         generator = torch.Generator().manual_seed(int(state.randint(2**31 - 1)))
-        posteriors = [model.encode(batch) for _, batch, model in self._parts(x[thinned(np.arange(len(x)), MOST_CODES)])]
+        some = thinned(np.arange(len(x)), MOST_CODES)
+        rows = x.take(some) if isinstance(x, SparseRows) else x[some]
+        posteriors = [model.encode(batch) for _, batch, model in self._parts(rows)]
         codes = torch.cat([p.draw(standard_normal(p.mean, generator)) for p in posteriors]).double()
         with as_value_error():
             return fit_sampler(kind, codes.numpy(), int(components), int(state.randint(2**31 - 1)))

@@ -179,8 +179,9 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array (N, D), (N, H, W) or (N, H, W, C), or data frame
-            Examples in any unit. A data frame of pandas or polars, or a table of pyarrow, may have categories.
+        X : array (N, D), (N, H, W) or (N, H, W, C), scipy sparse matrix (N, D), or data frame
+            Examples in any unit. A sparse matrix is trained on batch by batch, with the same result as its array. A
+            data frame of pandas or polars, or a table of pyarrow, may have categories.
         y : None
             Ignored.
         sample_weight : array (N,), optional

@@ -46,7 +46,7 @@ class Prepared:
     config: TrainConfig
     data: Data
     units: AffineUnits | None
-    """The way from the unit of training to the user's; None for tables with categories, which a run scales itself."""
+    """The way from the unit of training to the user's; None for tables with categories, and for counts."""
     mean: np.ndarray
     """Mean of each value, in the user's unit; of a category, the frequencies of its levels."""
     error: Error | None

@@ -24,7 +24,7 @@ def answer(result: Result) -> str:
     bound_per_value = "" if tau is None else f" (tau {tau / result.values:.3g})"
     explained = f"; {share(1 - held.error / result.variance)} of the variance explained" if result.variance else ""
     if (part := deviance_explained(result)) is not None:
-        explained = f"; {share(part)} of the deviance that is not noise explained"
+        explained = f"; {explained_deviance(part)} of the deviance that is not noise explained"
     lines = [
         headline(result),
         f"{error_on_test(result)}: {held.error:.4g}{bound}, at most {held.high:.4g} with "
@@ -121,7 +121,7 @@ def facts(result: Result) -> list[tuple[str, str, str]]:
     if result.variance:
         entries.append(("Variance explained", share(1 - held.error / result.variance), "of the training data"))
     if (part := deviance_explained(result)) is not None:
-        entries.append(("Deviance explained", share(part), "of what is not noise"))
+        entries.append(("Deviance explained", explained_deviance(part), "of what is not noise"))
     ended = "stopped by hand, " if result.stopped else ""
     entries.append(("Training", plural(result.steps, "batch"), ended + minutes(result.seconds)))
     return entries
@@ -132,6 +132,11 @@ def deviance_explained(result: Result) -> float | None:
     if not (result.null_deviance and result.explainable):
         return None
     return (result.null_deviance - result.heldout.error) / result.explainable
+
+
+def explained_deviance(part: float) -> str:
+    """Format the share of the explainable deviance of counts; it can be above 1, because codes also fit noise."""
+    return f"{part:.0%}" + (" (codes also fit some noise)" if part > 1 else "")
 
 
 def unit_of(result: Result) -> str:

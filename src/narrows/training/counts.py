@@ -98,7 +98,7 @@ def measure_counts(
         spread=float(np.sqrt(logs.variance.mean())),
         dispersion=dispersion,
         null=nulls / float(weight.sum()),
-        explainable=_explainable(total, weight, p, varied / (1 + dispersion), dispersion),
+        explainable=max(0.0, _explainable(total, weight, p, varied / (1 + dispersion), dispersion)),
     )
 
 

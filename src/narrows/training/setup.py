@@ -428,7 +428,7 @@ def _promised_deviance(config: TrainConfig, data: Data, counts: CountMoments) ->
             f"scale, constant proportions have a deviance of {counts.null:.4g}, of which {counts.explainable:.4g} is "
             f"not noise"
         )
-    if counts.explainable < LEAST_EXPLAINABLE * counts.null:
+    if counts.explainable <= LEAST_EXPLAINABLE * counts.null:
         raise NarrowsError(
             f"{data.name}: these counts vary no more than counts with constant proportions do, so there is nothing to "
             f"explain; pass counts as they were observed, or give {setting('tau')}"
