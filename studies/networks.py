@@ -22,7 +22,7 @@ from narrows.recipes.fast import Fast
 from narrows.runs import certificate
 from narrows.runs.certificate import Terms
 from narrows.training.config import TrainConfig
-from narrows.training.setup import moments
+from narrows.training.moments import moments
 from narrows.training.validation import per_input
 
 

@@ -22,8 +22,9 @@ from narrows.data import from_array
 from narrows.data.synthetic import curved_manifold
 from narrows.inference.sampling import prior
 from narrows.networks import Decoder, Encoder
+from narrows.training.build import make_model
 from narrows.training.config import TrainConfig
-from narrows.training.setup import make_model, moments
+from narrows.training.moments import moments
 
 pytestmark = pytest.mark.filterwarnings("ignore:the promise is not certified")
 SMALL = {"max_steps": 30, "width": 2, "device": "cpu", "random_state": 0}

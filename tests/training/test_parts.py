@@ -12,10 +12,13 @@ from narrows.data import Data, from_array, split
 from narrows.recipes.registry import RECIPES, Effort
 from narrows.runs.certificate import Terms
 from narrows.runs.records import HeldOut
+from narrows.training.build import make_model
 from narrows.training.checkpoint import Damaged, list_checkpoints, load_newest, read_checkpoint, save_checkpoint
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
+from narrows.training.fingerprint import fingerprint
+from narrows.training.moments import moments
 from narrows.training.selection import Candidate
-from narrows.training.setup import fingerprint, make_model, make_plan, moments, resolve, tau_as_good
+from narrows.training.setup import make_plan, resolve, tau_as_good
 
 
 def vectors(count: int = 500, scale: float = 1.0, shift: float = 0.0) -> Data:

@@ -39,9 +39,9 @@ from narrows.recipes.registry import RecipeName
 from narrows.runs.answer import stopped
 from narrows.runs.certificate import CONFIDENCE, FEWEST, with_bound
 from narrows.runs.records import Result, as_history
+from narrows.training.build import Build
 from narrows.training.front import checked_taus
 from narrows.training.listeners import Listener, Listeners
-from narrows.training.setup import Build
 
 ErrorName = Literal["squared", "absolute", "cross-entropy", "poisson", "negative-binomial"]
 """The errors that have names."""

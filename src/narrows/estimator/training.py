@@ -26,9 +26,10 @@ from narrows.model.vae import VAE
 from narrows.networks import NetworkConfig
 from narrows.objective import COUNT_ERRORS, Error
 from narrows.runs.records import DecisionRow, MetricRow, Result
+from narrows.training.build import Build
 from narrows.training.config import LARGEST, SMALLEST, TrainConfig
 from narrows.training.listeners import Listener
-from narrows.training.setup import Build, make_plan, tau_as_good
+from narrows.training.setup import make_plan, tau_as_good
 from narrows.training.sinks import MemorySink
 from narrows.training.start import reference
 from narrows.training.trainer import Trainer

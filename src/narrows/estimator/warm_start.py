@@ -5,7 +5,7 @@ from typing import Any
 from narrows.estimator.training import Prepared
 from narrows.model.vae import VAE
 from narrows.networks import NetworkConfig
-from narrows.training.setup import Build
+from narrows.training.build import Build
 
 
 def previous_model(estimator: Any, prepared: Prepared) -> VAE | None:

@@ -39,7 +39,7 @@ from narrows.runs.evaluation import Evaluation, Measured, Unit
 from narrows.runs.folder import RunFolder
 from narrows.runs.records import HeldOut
 from narrows.training import validation
-from narrows.training.setup import fingerprint
+from narrows.training.fingerprint import fingerprint
 from narrows.training.trainer import TEST_SEED
 
 SAMPLES = 5_000

@@ -27,7 +27,8 @@ from narrows.objective import COUNT_ERRORS, ERRORS, count_values, mixed_values, 
 from narrows.runs.folder import IN_MEMORY, RunFolder, data_moved, resuming
 from narrows.runs.front import FrontFolder
 from narrows.training.config import TrainConfig, config_from_dict
-from narrows.training.setup import fingerprint, in_training_units
+from narrows.training.fingerprint import fingerprint
+from narrows.training.setup import in_training_units
 
 ROWS = 256
 """Examples that go through the networks at a time."""

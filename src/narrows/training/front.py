@@ -24,11 +24,12 @@ from narrows.runs.cell import front_cell
 from narrows.runs.folder import RunFolder, claim_folder
 from narrows.runs.front import FrontFolder
 from narrows.runs.records import Result
+from narrows.training.build import make_accelerator
 from narrows.training.checkpoint import Damaged, load_newest, read_checkpoint
 from narrows.training.config import LARGEST, PROMISES, SMALLEST, TrainConfig, config_from_dict, to_dict
 from narrows.training.listeners import Listener
 from narrows.training.request import is_front_begun, with_equipment
-from narrows.training.setup import make_accelerator, make_plan
+from narrows.training.setup import make_plan
 from narrows.training.sinks import FolderSink
 from narrows.training.start import LISTENER, AnyData, check_arguments, interrupted_in, load_data, named_data
 from narrows.training.state import check_state

@@ -4,37 +4,25 @@
 succeeded, and the run that follows uses the same plan.
 """
 
-import hashlib
 import math
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Literal
 
-import accelerate
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from narrows._util.errors import NarrowsError, setting
-from narrows._util.launch import check_launch, waiting_for_others
-from narrows._util.processes import join_group
-from narrows._util.text import printable
-from narrows.data import SETS, Batches, Data, Examples, Splits, absolute, split, statistics, thinned
+from narrows.data import SETS, Batches, Data, Splits, absolute, split
 from narrows.data.counts import as_counts, check_counts
 from narrows.data.examples import ArrayExamples, ExactRows, in_batches
 from narrows.data.mixed import MixedExamples, widths_of
 from narrows.data.units import SMALLEST_RELATIVE_SPREAD, AffineUnits, ColumnScaling, scale_columns
-from narrows.model.vae import GatedVAE, gated_vae
-from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, Decoder, NetworkConfig, Scaling, has_conv_plan
+from narrows.networks import LARGEST_SIDE, SMALLEST_SIDE, has_conv_plan
 from narrows.objective import (
     COUNT_ERRORS,
     ERRORS,
-    SMALLEST_ENTROPY,
     Error,
     count_values,
-    entropies,
     mixed_values,
     observed,
     total,
@@ -44,7 +32,9 @@ from narrows.recipes.registry import RECIPES
 from narrows.runs.certificate import Terms, choose_terms
 from narrows.runs.records import HeldOut
 from narrows.training.config import PROMISES, SMALLEST, TrainConfig
-from narrows.training.counts import CountMoments, measure_counts
+from narrows.training.counts import CountMoments
+from narrows.training.fingerprint import fingerprint
+from narrows.training.moments import Moments, moments, moments_of_counts
 from narrows.training.trackers import check_trackers
 
 PAPER_TAU = {"dsprites": 20.0}
@@ -52,53 +42,11 @@ PAPER_N = {"dsprites": 10}
 DEFAULT_N = 32
 RELATIVE_AIM = 0.95
 """Share of tau to aim at with a learned multiplier, so that the upper end is within tau (decision D18)."""
-MOMENT_EXAMPLES = 20_000
-FINGERPRINT_EXAMPLES = 4_096
 LEAST_EXPLAINABLE = 1e-4
 """Share of the deviance of counts that must not be noise."""
 FEW_ROWS = 5_000
 """With fewer rows, the hidden layers of vectors learn too little without a linear path past them (decision D17), and
 the last phase is shorter."""
-MANY_DIMENSIONS = 32
-"""Images: with more dimensions, the hidden layers of 128 units pass too little without such a path (decision D19)."""
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Mean of each value and total variance (summed over values) of the training data."""
-
-    mean: Tensor
-    variance: float
-    observed: float
-    """How many values an example has on average: all of them, unless some are missing."""
-    counts: CountMoments | None = None
-    """What is known of counts; `mean` is then that of a row of median size, and `variance` its null deviance."""
-
-
-def moments(examples: Examples, index: np.ndarray, missing: bool = False, weights: np.ndarray | None = None) -> Moments:
-    """Measure the data from at most 20,000 evenly spaced examples."""
-    index = index[:: max(1, len(index) // MOMENT_EXAMPLES)]
-    measured = statistics.Moments(missing=missing)
-    for here, x in in_batches(examples, index, rows=64):
-        measured.add(x, None if weights is None else weights[index[here]])
-    mean = torch.from_numpy(measured.mean).float()
-    if not isinstance(examples, MixedExamples):
-        return Moments(mean, measured.total_variance, measured.observed)
-    share = np.broadcast_to(measured.seen / measured.count, mean.shape)  # how often each value is observed
-    first = len(mean) - sum(examples.widths)
-    of_category = share[first + np.cumsum(examples.widths) - 1]
-    constant = np.array([entropy <= SMALLEST_ENTROPY for entropy in entropies(mean[first:], examples.widths)])
-    variance = float((share * measured.variance)[:first].sum() + of_category[~constant].sum())
-    return Moments(mean, variance, float(share[:first].sum() + of_category.sum()))
-
-
-def moments_of_counts(config: TrainConfig, data: Data, index: np.ndarray) -> Moments:
-    """Measure counts as `moments` measures other values."""
-    index = index[:: max(1, len(index) // MOMENT_EXAMPLES)]
-    dispersed = config.error == "negative-binomial"
-    counts = measure_counts(data.examples, index, data.counting.weights, dispersed)
-    mean = torch.from_numpy(counts.size * counts.proportion).float()
-    return Moments(mean, counts.null, float(len(mean)), counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -443,141 +391,3 @@ def column_scaling(config: TrainConfig, data: Data) -> ColumnScaling:
             return "none"
         return "standard" if data.columns else "none"
     return config.scaling
-
-
-LONG_WAIT = timedelta(hours=4)
-"""How long processes wait for each other: the first one validates while the others wait."""
-
-Build = Callable[[tuple[int, ...], int], tuple[nn.Module, nn.Module]]
-"""A user's function (shape of one example, n) -> (encoder, decoder); `GatedVAE` says what the two must do."""
-
-
-def make_model(
-    config: TrainConfig, data: Data, measured: Moments, build: Build | NetworkConfig | None = None
-) -> GatedVAE:
-    """Build the untrained model; its weights depend on the seed alone.
-
-    Arguments:
-        config: The settings, with every `auto` decided.
-        data: What will be trained on.
-        measured: Their moments.
-        build: Makes the user's own networks, or describes built-in ones; by default the settings and data decide.
-    """
-    assert config.network != "auto"
-    assert config.n != "auto"
-    shape = data.examples.shape
-    output = output_of(config, data)
-    if config.network == "mlp":
-        direct = len(shape) == 1 and len(data.examples) < FEW_ROWS
-    else:
-        direct = config.n > MANY_DIMENSIONS and not RECIPES[config.recipe].papers_networks
-    masked = data.missing > 0
-    own = None if isinstance(build, NetworkConfig) else build
-    if masked and own is not None:
-        raise NarrowsError(
-            f"{setting('missing', 'mask')} is for built-in networks: networks of your own would have to take NaN; "
-            f"leave {setting('network')} out, or fill the values in"
-        )
-    blocks = data.examples.widths if isinstance(data.examples, MixedExamples) else ()
-    if blocks and own is not None:
-        raise NarrowsError(
-            f"{data.name} has categories, which are for built-in networks; leave {setting('network')} out, or encode "
-            f"them as numbers"
-        )
-    network = NetworkConfig(config.network, shape, config.n, config.width, output, direct, blocks, masked)
-    if isinstance(build, NetworkConfig):
-        network = replace(build, n=config.n, output=output)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
-        model = gated_vae(network) if own is None else _around(own, network)
-    if output == "linear":
-        spread = torch.tensor(measured.variance / measured.observed).sqrt().float()
-        model.scaling.fit(measured.mean, spread)
-    elif measured.counts is not None:
-        counts = measured.counts
-        model.scaling.fit(torch.from_numpy(counts.shift).float(), torch.tensor(counts.spread).float())
-        parts = (torch.from_numpy(part).float() for part in (counts.proportion, counts.dispersion))
-        model.scaling.fit_counts(counts.size, *parts)
-    elif isinstance(model.decoder, Decoder):
-        model.decoder.start_at(torch.logit(measured.mean.clamp(0.01, 0.99)))
-    if not model.checked:
-        model.check(data.examples.batch(np.arange(2)))
-    return model
-
-
-def _around(build: Build, network: NetworkConfig) -> GatedVAE:
-    networks = build(network.shape, network.n)
-    if not isinstance(networks, tuple) or len(networks) != 2:
-        raise NarrowsError(
-            f"{setting('network')} must be a function that returns an encoder and a decoder; it returned "
-            f"{networks!r:.200}"
-        )
-    return GatedVAE(*networks, network.n, scaling=Scaling(network.output, network.shape))
-
-
-def compile_networks(model: GatedVAE) -> None:
-    """Compile the networks in place, so that their parameters keep their names; copies of the model are not compiled.
-
-    Raises:
-        NarrowsError: torch.compile does not work on this machine.
-    """
-    device = next(model.parameters()).device
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of torch's own parts, about each other
-            torch.compile(torch.sin)(torch.zeros(1, device=device))
-    except Exception as error:  # of a compiler that may be any program
-        needed = "Triton" if device.type == "cuda" else "a C++ compiler"
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise NarrowsError(
-            f"{setting('compile')} needs {needed} that torch can use ({printable(reason)}); install it, or leave "
-            f"{setting('compile')} out"
-        ) from error
-    model.encoder.compile()
-    model.decoder.compile()
-
-
-def make_accelerator(config: TrainConfig) -> accelerate.Accelerator:
-    """Return accelerate's handle on device, precision and processes; the first call meets the other processes."""
-    check_launch()
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not available.get(config.device, True):
-        raise NarrowsError(
-            f"{setting('device', config.device)} is not available on this machine; use "
-            f"{setting('device', 'cpu')} or auto"
-        )
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-    # Estimates and certificates are in double precision, which MPS has not: auto does not choose it. Several processes
-    # on CPUs find each other only if accelerate is told that it has no accelerator.
-    cpu = config.device == "cpu" or (config.device == "auto" and not available["cuda"])
-    precision = "bf16" if config.precision == "bfloat16" else "no"
-    with waiting_for_others():
-        join_group("nccl" if available["cuda"] and not cpu else "gloo", LONG_WAIT)
-        accelerator = accelerate.Accelerator(cpu=cpu, mixed_precision=precision)
-    if config.batch % accelerator.num_processes:
-        raise NarrowsError(
-            f"{setting('batch', config.batch)} cannot be shared evenly among {accelerator.num_processes} processes"
-        )
-    return accelerator
-
-
-def fingerprint(data: Data, splits: Splits) -> str:
-    """Return a digest of the data: the same data give the same.
-
-    It covers size, shape, columns, weights, groups and up to 4,096 evenly spaced examples; of a streamed set the names,
-    sizes and counts of its shards and up to 4,096 of the held-out examples.
-    """
-    examples = data.examples
-    if data.stream is None:
-        about, index = "", np.unique(np.linspace(0, len(examples) - 1, FINGERPRINT_EXAMPLES).astype(np.int64))
-    else:
-        held_out = np.concatenate([splits.validation, splits.test])
-        about, index = data.stream.digest, thinned(held_out, FINGERPRINT_EXAMPLES)
-    digest = hashlib.sha256(f"{len(examples)} {examples.shape} {data.columns}{about}".encode())
-    for _, x in in_batches(examples, index, rows=64):
-        digest.update(x.contiguous().numpy().tobytes())
-    for counted in (data.counting.weights, data.counting.groups):
-        if counted is not None:
-            digest.update(counted.tobytes())
-    return digest.hexdigest()

@@ -24,11 +24,12 @@ from narrows.runs.cell import result_cell
 from narrows.runs.folder import IN_MEMORY, RunFolder, claim_folder, data_moved, resuming, way_on
 from narrows.runs.front import FRONT
 from narrows.runs.records import Result
+from narrows.training.build import make_accelerator
 from narrows.training.checkpoint import OtherRun, load_newest
 from narrows.training.config import TrainConfig, config_from_dict, to_dict
 from narrows.training.listeners import Listener
 from narrows.training.request import check_no_level, is_begun, with_equipment
-from narrows.training.setup import make_accelerator, make_plan, tau_as_good
+from narrows.training.setup import make_plan, tau_as_good
 from narrows.training.signals import Interrupted, ended_by
 from narrows.training.sinks import FolderSink
 from narrows.training.state import check_state

@@ -27,12 +27,13 @@ from narrows.recipes.controller import Decision
 from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.registry import RECIPES
 from narrows.runs.records import DecisionRow, MetricRow, Result
+from narrows.training.build import Build, compile_networks, make_accelerator, make_model
 from narrows.training.certify import certify
 from narrows.training.config import seconds_of, to_dict
 from narrows.training.listeners import Listener, RunStart
 from narrows.training.model_file import description, in_users_units, versions
 from narrows.training.selection import Candidate, Selection
-from narrows.training.setup import FEW_ROWS, Build, Plan, compile_networks, make_accelerator, make_model, value_errors
+from narrows.training.setup import FEW_ROWS, Plan, value_errors
 from narrows.training.signals import Interrupted, StopRequest
 from narrows.training.sinks import Sink
 from narrows.training.trackers import Trackers

@@ -14,7 +14,7 @@ import torch
 from http_server import LocalServer
 from narrows.data import Batches, load, split
 from narrows.data.streams import shard_cache, transfer
-from narrows.training.setup import fingerprint
+from narrows.training.fingerprint import fingerprint
 from refusals import refused
 
 CACHE = 46_000
