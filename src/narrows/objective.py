@@ -117,7 +117,7 @@ def count_values(dispersion: Tensor | None = None) -> Error:
     """Return the deviance of each value of x, in its shape, against a reconstruction that only says proportions.
 
     The rows of a reconstruction are first multiplied so that they have the totals of the rows of x, their library
-    sizes (decision D21).
+    sizes (decision D24).
 
     Arguments:
         dispersion: Of each column, (values,), for the negative-binomial deviance; None for the Poisson deviance.

@@ -24,7 +24,7 @@ class Scaling(nn.Module):
     squared, and the answer does not depend on the unit. A table's columns, each with a unit of its own, are trained in
     standard deviations; `in_units` restores their units for the model that is saved. A table's categories, the last
     values of a vector, are decoded to probabilities; where the decoder says 0, those are the frequencies in the data.
-    `counts` (decision D21): the encoder reads log(1 + x) of rows that are first multiplied to one library size (total),
+    `counts` (decision D24): the encoder reads log(1 + x) of rows that are first multiplied to one library size (total),
     and the decoder's output becomes the expected counts of a row of that size: proportions, by a softmax, times the
     size. Where the decoder says 0, they are the proportions in the data.
 

@@ -368,7 +368,7 @@ def promised_tau(config: TrainConfig, data: Data, measured: Moments) -> float | 
 
 
 def _promised_deviance(config: TrainConfig, data: Data, counts: CountMoments) -> float:
-    """Return tau for a share of the deviance that is not noise (decision D21)."""
+    """Return tau for a share of the deviance that is not noise (decision D24)."""
     if config.explained is None:
         raise NarrowsError(
             f"{data.name} needs a promise about the error: {setting('tau')} (the deviance of one input), "
