@@ -1,4 +1,6 @@
-"""The settings of `make docs`: the Markdown pages of this folder, and the docstrings through api.md.
+"""The settings of `make docs`: the Markdown pages of this folder, the docstrings through api.md, and the notebooks.
+
+The notebooks are shown as `make notebooks` stored them, with their outputs; nothing is executed here.
 
 The build uses no network: names from other projects stay plain text instead of links, so only the names of narrows
 itself must resolve.
@@ -15,13 +17,14 @@ project = "narrows"
 author = "The narrows authors"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 nitpick_ignore_regex = [
     ("py:.*", r"(?!narrows\.).*"),
     ("py:.*", r"narrows\.[\w.]+\.(_\w+|Model|Layer)"),  # private bases and type variables, which have no page
 ]
 suppress_warnings = ["myst.header"]  # tables are pasted as the benchmarks print them, headings included
 myst_heading_anchors = 3
+nb_execution_mode = "off"
 
 default_role = "code"  # docstrings are plain text with `names` in them
 add_module_names = False
