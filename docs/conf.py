@@ -25,6 +25,7 @@ nitpick_ignore_regex = [
 suppress_warnings = ["myst.header"]  # tables are pasted as the benchmarks print them, headings included
 myst_heading_anchors = 3
 nb_execution_mode = "off"
+nb_merge_streams = True
 
 default_role = "code"  # docstrings are plain text with `names` in them
 add_module_names = False
@@ -36,6 +37,8 @@ autodoc_preserve_defaults = True
 html_theme = "furo"
 html_title = f"narrows {release}"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["notebooks.css"]
 
 
 def read_sections(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

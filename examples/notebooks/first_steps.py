@@ -13,7 +13,9 @@ from sklearn.model_selection import train_test_split
 from narrows import CodesDisplay, DimensionDisplay, NarrowVAE
 
 digits = load_digits()
-x, x_new, y, y_new = train_test_split(digits.data, digits.target, test_size=0.2, random_state=0)
+x, x_new, y, y_new = train_test_split(
+    digits.data, digits.target, test_size=0.2, random_state=0
+)
 print(x.shape[0], "images with", x.shape[1], "pixels each")
 
 # %% [markdown]
@@ -74,8 +76,8 @@ plt.show()
 # %% [markdown]
 # ## Beside PCA
 #
-# PCA draws straight lines through the data, so it needs more components for the same share. This cell adds components until PCA
-# explains as much of the new images as the model does.
+# The codes of PCA are linear, so it may need more components for the same share. This cell adds components until PCA explains as
+# much of the new images as the model does.
 
 # %%
 share = model.score(x_new)
@@ -85,13 +87,13 @@ for components in range(1, x.shape[1] + 1):
     left = ((x_new - pca.inverse_transform(pca.transform(x_new))) ** 2).sum()
     if 1 - left / total >= share:
         break
-print(f"NarrowVAE explains {share:.3f} of the new images with {model.n_components_} dimensions")
-print(f"PCA explains {1 - left / total:.3f} of them with {components} components")
+print(f"NarrowVAE: {model.n_components_} dimensions explain {share:.3f}")
+print(f"PCA: {components} components explain {1 - left / total:.3f}")
 
 # %% [markdown]
 # ## Where to go on
 #
-# - Tables with gaps and categories: the notebook *Tables*.
-# - Images, and what each dimension changes in them: the notebook *Images*.
-# - Your own PyTorch networks: the notebook *Your own networks*.
-# - Pipelines, searches and saved models: the page *In scikit-learn*.
+# - [Tables](tables.ipynb) with gaps and categories.
+# - [Images](images.ipynb), and what each dimension changes in them.
+# - [Your own networks](own_networks.ipynb) in PyTorch.
+# - Pipelines, searches and saved models: [In scikit-learn](../../docs/scikit-learn.md).

@@ -2,22 +2,29 @@
 # # Images
 #
 # Each image here is a bright disc on a dark ground. Three numbers decide it: two for the place and one for the size. A good answer
-# is therefore three dimensions, and we can see whether they mean what they should.
+# is therefore three dimensions, and we can look at what each of them does.
 
 # %%
 import matplotlib.pyplot as plt
 import numpy as np
 
-from narrows import FrontDisplay, NarrowingDisplay, NarrowVAE, ReconstructionDisplay, TraversalDisplay
+from narrows import (
+    FrontDisplay,
+    NarrowingDisplay,
+    NarrowVAE,
+    ReconstructionDisplay,
+    TraversalDisplay,
+)
 
 rng = np.random.default_rng(0)
 row, column = rng.uniform(5, 11, (2, 2000, 1, 1))
 radius = rng.uniform(2, 4.5, (2000, 1, 1))
 down, right = np.mgrid[:16, :16]
-images = np.clip(radius - np.hypot(down - row, right - column) + 0.5, 0, 1)  # (2000, 16, 16), with soft edges
+distance = np.hypot(down - row, right - column)  # (2000, 16, 16)
+images = np.clip(radius - distance + 0.5, 0, 1)  # with soft edges
 
 figure, axes = plt.subplots(1, 8, figsize=(8, 1.2), layout="constrained")
-for image, ax in zip(images, axes, strict=False):
+for image, ax in zip(images[:8], axes, strict=True):
     ax.imshow(image, cmap="gray", vmin=0, vmax=1)
     ax.set_axis_off()
 plt.show()
@@ -35,8 +42,9 @@ model.fit(images)
 # %% [markdown]
 # ## How training went
 #
-# From top to bottom: the error falls to the target; gates close one after the other, and each closing makes the error jump for
-# a moment; the multiplier weighs the error against everything else.
+# First the error falls below tau, the accepted error. Then gates close. If the error does not come back after a closing, the model
+# from before it is restored, as the charts above show. The multiplier weighs the error against everything else, and the tolerance
+# hits are the share of batches within tau.
 
 # %%
 NarrowingDisplay.from_estimator(model)
@@ -69,13 +77,12 @@ plt.show()
 # %%
 tau = model.tau_
 fitted = model.front(images, [tau, 3 * tau, 6 * tau])
-for bound, estimator in fitted.items():
-    print(f"error at most {bound:.1f}: {estimator.n_components_} dimensions, certified: {estimator.met_}")
+for bound, one in fitted.items():
+    print(f"tau {bound:.1f}: {one.n_components_} dimensions, certified: {one.met_}")
 
 # %%
 FrontDisplay.from_estimator(model)
 plt.show()
 
 # %% [markdown]
-# An accepted error far below the first step asks for more dimensions, and one far above the last for fewer. Where the staircase
-# is flat, a stricter promise costs nothing.
+# Between two points, the larger model is the answer that is known to hold. More figures: [Displays](../../docs/displays.md).

@@ -23,7 +23,8 @@ generator = torch.Generator().manual_seed(0)
 place = torch.linspace(0, 2, 40)
 frequency = 1 + 0.5 * torch.rand(4000, 1, generator=generator)
 phase = 2 * torch.rand(4000, 1, generator=generator)
-waves = torch.sin(3 * frequency * place + phase) + 0.02 * torch.randn(4000, 40, generator=generator)
+noise = 0.02 * torch.randn(4000, 40, generator=generator)
+waves = torch.sin(3 * frequency * place + phase) + noise
 train, validation, test = waves.split([3200, 400, 400])
 
 plt.figure(figsize=(6, 2.4))
@@ -56,7 +57,7 @@ decoder = nn.Sequential(
     nn.SiLU(),
     nn.Linear(64, 40),
 )
-scaling = Scaling("linear", (40,))  # shifts and scales the data; leave it out if your networks take them as they are
+scaling = Scaling("linear", (40,))  # or none, if the networks take data as they are
 scaling.fit(train.mean(0), train.std())
 model = GatedVAE(encoder, decoder, latent=dimensions, scaling=scaling)
 
@@ -72,18 +73,21 @@ tau = 0.03 * train.var(0).sum().item()
 
 def held_out(count: int, generator: torch.Generator) -> Tensor:
     """Return `count` examples of the validation split."""
-    return validation[torch.randint(len(validation), (count,), generator=generator)]
+    rows = torch.randint(len(validation), (count,), generator=generator)
+    return validation[rows]
 
 
 limit = Controller(steps=1500)  # leave it out, and training ends by itself
-fast = Fast(model, tau, held_out, (len(validation), len(test)), controller=limit)
+sizes = len(validation), len(test)
+fast = Fast(model, tau, held_out, sizes, controller=limit)
 optimiser = make_optimiser(fast, 2e-3)
 
 # %% [markdown]
 # ## The loop
 #
 # Calling `fast` gives the loss. After your optimiser's step, `after_step` measures, closes gates, undoes a closing that
-# failed, and sets `done` at the end.
+# failed, and sets `done` at the end. It returns what it decided: `restore` undoes a closing after which the error did not come back
+# in time.
 
 # %%
 batches, errors, open_gates = [], [], []
@@ -94,14 +98,14 @@ while not fast.done:
     optimiser.step()
     optimiser.zero_grad()
     decision = fast.after_step(optimiser)
-    if decision is not None:
+    if decision is not None and decision.gates:
         print("batch", fast.controller.step, decision.action, decision.gates)
     batches.append(fast.controller.step)
     errors.append(record.error.item())
     open_gates.append(len(model.gates.kept()))
 
 # %%
-figure, (above, below) = plt.subplots(2, sharex=True, figsize=(6, 4), layout="constrained")
+figure, (above, below) = plt.subplots(2, sharex=True, figsize=(6, 4))
 above.semilogy(batches, errors, lw=0.7, label="error of the batch")
 above.axhline(tau, color="black", ls="--", label="tau")
 above.legend()
@@ -129,16 +133,18 @@ print(smaller.decoder[0])
 with torch.no_grad():
     again = smaller.reconstruct(test, generator)
     lost = squared_error(test, again).double().numpy()
-print(f"{smaller.n} dimensions, error {lost.mean():.3f}, at most {Terms().upper(lost):.3f} (tau {tau:.3f})")
+print(f"{smaller.n} dimensions, error {lost.mean():.3f}")
+print(f"at most {Terms().upper(lost):.3f} with 95% confidence; tau is {tau:.3f}")
 
 # %%
 plt.figure(figsize=(6, 2.4))
-for wave, copy, colour in zip(test[:3], again[:3], ("C0", "C1", "C2"), strict=True):
-    plt.plot(place, wave, ".", color=colour, ms=4)
-    plt.plot(place, copy, color=colour)
+for k in range(3):
+    plt.plot(place, test[k], ".", color=f"C{k}", ms=4)
+    plt.plot(place, again[k], color=f"C{k}")
 plt.xlabel("place")
 plt.title("Points: test waves. Lines: their reconstructions", fontsize="medium")
 plt.show()
 
 # %% [markdown]
-# The page *In your own loop* goes on: checkpoints, several bounds at once, the paper's algorithm, and gates with a loss of yours.
+# [In your own loop](../../docs/own-loop.md) goes on: checkpoints, several bounds at once, the paper's algorithm, and gates with a loss
+# of yours.
