@@ -44,7 +44,7 @@ model.fit(images)
 #
 # First the error falls below tau, the accepted error. Then gates close. If the error does not come back after a closing, the model
 # from before it is restored, as the charts above show. The multiplier weighs the error against everything else, and the tolerance
-# hits are the share of batches within tau.
+# hits are the recent share of batches whose error is within tau.
 
 # %%
 NarrowingDisplay.from_estimator(model)
