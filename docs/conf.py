@@ -20,9 +20,12 @@ release = version = __version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 nitpick_ignore_regex = [
     ("py:.*", r"(?!narrows\.).*"),
-    ("py:.*", r"narrows\.[\w.]+\.(_\w+|Model|Layer)"),  # private bases and type variables, which have no page
+    ("py:.*", r"narrows\.[\w.]+\.(_\w+|Model|Layer|ShownVAE)"),  # bases and type variables that have no page
 ]
-suppress_warnings = ["myst.header"]  # tables are pasted as the benchmarks print them, headings included
+suppress_warnings = [
+    "myst.header",  # tables are pasted as the benchmarks print them, headings included
+    "ref.python",  # words of a numpydoc type, such as shape, are also attributes of several classes
+]
 myst_heading_anchors = 3
 nb_execution_mode = "off"
 nb_merge_streams = True
