@@ -75,10 +75,9 @@ plt.show()
 # One promise gives one number. `front` answers for several promises in one run and returns a fitted estimator for each.
 
 # %%
-tau = model.tau_
-fitted = model.front(images, [tau, 3 * tau, 6 * tau])
+fitted = model.front(images, [2, 5, 10])
 for bound, one in fitted.items():
-    print(f"tau {bound:.1f}: {one.n_components_} dimensions, certified: {one.met_}")
+    print(f"tau {bound:g}: {one.n_components_} dimensions, certified: {one.met_}")
 
 # %%
 FrontDisplay.from_estimator(model)

@@ -121,8 +121,8 @@ plt.show()
 
 # %%
 smaller = fast.monitor.averaged.narrow().eval()
-print(smaller.encoder[-1])
-print(smaller.decoder[0])
+print(smaller.encoder)
+print(smaller.decoder)
 
 # %% [markdown]
 # ## Does the promise hold?
