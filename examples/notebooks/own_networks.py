@@ -25,7 +25,7 @@ frequency = 1 + 0.5 * torch.rand(4000, 1, generator=generator)
 phase = 2 * torch.rand(4000, 1, generator=generator)
 noise = 0.02 * torch.randn(4000, 40, generator=generator)
 waves = torch.sin(3 * frequency * place + phase) + noise
-train, validation, test = waves.split([3200, 400, 400])
+train, validation, test = waves[:3200], waves[3200:3600], waves[3600:]
 
 plt.figure(figsize=(6, 2.4))
 plt.plot(place, waves[:6].T)
