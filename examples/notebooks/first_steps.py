@@ -95,5 +95,6 @@ print(f"PCA: {components} components explain {1 - left / total:.3f}")
 #
 # - [Tables](tables.ipynb) with gaps and categories.
 # - [Images](images.ipynb), and what each dimension changes in them.
+# - [Counts](counts.ipynb), sparse matrices and single cells.
 # - [Your own networks](own_networks.ipynb) in PyTorch.
 # - Pipelines, searches and saved models: [In scikit-learn](../../docs/scikit-learn.md).
