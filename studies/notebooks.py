@@ -8,6 +8,7 @@ code 1, after the other notebooks. A notebook is not executed again if its copy 
 --all executes every one.
 """
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -59,6 +60,7 @@ def main(words: list[str]) -> int:
     if unknown:
         print(f"no notebook {unknown[0]}; there are {', '.join(sorted(path.stem for path in SOURCES.glob('*.py')))}")
         return 2
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # these networks are small, and more threads wait for each other
     failed = False
     for source in sorted(SOURCES.glob("*.py")):
         target = EXECUTED / f"{source.stem}.ipynb"
