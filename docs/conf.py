@@ -20,7 +20,7 @@ release = version = __version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 nitpick_ignore_regex = [
     ("py:.*", r"(?!narrows\.).*"),
-    ("py:.*", r"narrows\.[\w.]+\.(_\w+|Model|Layer|ShownVAE)"),  # bases and type variables that have no page
+    ("py:.*", r"narrows\.[\w.]+\.(_\w+|Model|Layer|ShownVAE|InlinePage)"),  # these have no page
 ]
 suppress_warnings = [
     "myst.header",  # tables are pasted as the benchmarks print them, headings included

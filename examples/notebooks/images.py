@@ -77,7 +77,7 @@ plt.show()
 # %%
 fitted = model.front(images, [2, 5, 10])
 for bound, one in fitted.items():
-    print(f"tau {bound:g}: {one.n_components_} dimensions, certified: {one.met_}")
+    print(f"tau {bound:g}: dimensions {one.n_components_}, certified {one.met_}")
 
 # %%
 FrontDisplay.from_estimator(model)
