@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test faults soak browser lint format bench docs pictures clean
+.PHONY: setup demo test faults soak browser lint format bench notebooks docs pictures clean
 
 setup: $(READY)
 
@@ -62,7 +62,12 @@ bench: $(READY)
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/startup.py
 
-docs: $(READY)
+# Execute examples/notebooks in a Jupyter kernel, into docs/notebooks; any error fails. What did not change is kept.
+notebooks: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[notebooks]'
+	$(BIN)/python studies/notebooks.py
+
+docs: $(READY) notebooks
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	$(BIN)/sphinx-build -W --keep-going --nitpicky --quiet docs build/docs
 	@echo "build/docs/index.html"
@@ -75,5 +80,5 @@ pictures: $(READY) browser
 	$(BIN)/python studies/displays.py
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist docs/notebooks .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,6 @@
-"""The settings of `make docs`: the Markdown pages of this folder, and the docstrings through api.md.
+"""The settings of `make docs`: the Markdown pages of this folder, the docstrings through api.md, and the notebooks.
+
+The notebooks are shown as `make notebooks` stored them, with their outputs; nothing is executed here.
 
 The build uses no network: names from other projects stay plain text instead of links, so only the names of narrows
 itself must resolve.
@@ -15,13 +17,18 @@ project = "narrows"
 author = "The narrows authors"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 nitpick_ignore_regex = [
     ("py:.*", r"(?!narrows\.).*"),
-    ("py:.*", r"narrows\.[\w.]+\.(_\w+|Model|Layer)"),  # private bases and type variables, which have no page
+    ("py:.*", r"narrows\.[\w.]+\.(_\w+|Model|Layer|ShownVAE|InlinePage)"),  # these have no page
 ]
-suppress_warnings = ["myst.header"]  # tables are pasted as the benchmarks print them, headings included
+suppress_warnings = [
+    "myst.header",  # tables are pasted as the benchmarks print them, headings included
+    "ref.python",  # words of a numpydoc type, such as shape, are also attributes of several classes
+]
 myst_heading_anchors = 3
+nb_execution_mode = "off"
+nb_merge_streams = True
 
 default_role = "code"  # docstrings are plain text with `names` in them
 add_module_names = False
@@ -33,6 +40,8 @@ autodoc_preserve_defaults = True
 html_theme = "furo"
 html_title = f"narrows {release}"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["notebooks.css"]
 
 
 def read_sections(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
