@@ -117,7 +117,8 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
     mean_ : array
         Mean of the examples, as in PCA.
     explainable_ : float
-        For counts, the share of the deviance that is not noise: about the best `score` that any model can have.
+        For counts, the estimated share of the deviance that is not noise: the `score` of the true rates. A code is read off
+        its own row and fits some of its noise too, so a `score` can be higher.
     history_ : dict of lists
         The curves: step, error, open, lambda, hits, kl and the rest of metrics.csv.
     result_ : narrows.Result
