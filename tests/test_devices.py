@@ -69,6 +69,7 @@ MODELS = {
     "training.selection.Candidate.narrowed",
     "training.trainer.Trainer.__init__",
     "training.trainer.Trainer._checkpoint",
+    "training.validation.costs_by_value",
     "training.validation.describe_dimensions",
     "training.validation.errors_of_first",
     "training.validation.per_input",

@@ -263,7 +263,6 @@ ROLES: list[Case] = [
     )],
     (["train", "@squares.npy", "--tau", "1", "--group-column", "a"], "^--group-column is for tables"),
     (["train", "@pictures_sizes", "--tau", "1", "--missing", "mask"], "^--missing is for arrays and tables"),
-    (["train", "@nan.npy", "--tau", "1"], "1 of 1200 values are NaN or infinite, .* or train on .* with --missing mas"),
     (["train", "@infinite.npy", "--tau", "1", "--missing", "mask"], "1 of 1200 values are infinite, first in example"),
     (["impute", "@run", "@good.npy", "-o", "x.npy"], "run was trained on data without missing values, so it cannot"),
     *[([*PEOPLE, *words], line) for words, line in (
