@@ -27,7 +27,7 @@ from narrows.recipes import fast, last_phase
 from narrows.recipes.controller import Decision
 from narrows.recipes.optimiser import make_optimiser
 from narrows.recipes.paper import draw_noise
-from narrows.training import setup, trainer
+from narrows.training import build, trainer
 from narrows.training.config import TrainConfig
 from narrows.training.listeners import Listener
 from narrows.training.setup import make_plan
@@ -105,7 +105,7 @@ def prepare(plane, monkeypatch):
         with mock.patch.dict(os.environ, ACCELERATE_TORCH_DEVICE=str(device)):
             return Trainer(plan, Listener())
 
-    for module in (setup, trainer):
+    for module in (build, trainer):
         monkeypatch.setattr(module, "make_accelerator", make_accelerator)
     yield prepared
     AcceleratorState._reset_state(True)

@@ -17,7 +17,7 @@ NO_IMAGES = r"holds no images \(\.png, .*use a folder that holds images"
 
 DATA = {
     "@few.npy": FEW,
-    "@nan.npy": "1 of 1200 values are NaN or infinite, first in example 7; fill them in",
+    "@nan.npy": "1 of 1200 values are NaN or infinite, first in example 7; fill them in.* --missing mask",
     "@infinite.npy": "1 of 1200 values are NaN or infinite, first in example 7; fill them in",
     "@outside.npy": r"values range from .* to 3.5, outside \[0, 1\]; rescale them, or allow any range with --values",
     "@negative.npy": r"values range from -0.5 .*, outside \[0, 1\]; rescale them",
