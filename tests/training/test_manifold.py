@@ -2,7 +2,7 @@
 
 Each seed (of the data, the weights, the noise and the order of batches) must end with exactly 3 dimensions and tau, 4%
 of the data's variance, met on the test split: five with the fast recipe, which ends by itself, one of them in another
-unit, and two with the paper's.
+unit, and one with the paper's.
 """
 
 import pytest
@@ -12,7 +12,7 @@ from narrows.data.synthetic import curved_manifold
 from narrows.training.config import TrainConfig
 from narrows.training.start import train
 
-CASES = [("paper", 0, 1.0), ("paper", 1, 1.0), *(("fast", seed, 1.0) for seed in range(4)), ("fast", 4, 1000.0)]
+CASES = [("paper", 0, 1.0), *(("fast", seed, 1.0) for seed in range(4)), ("fast", 4, 1000.0)]
 
 
 @pytest.mark.slow
