@@ -128,9 +128,13 @@ class VAE(nn.Module):
         return Posterior(mean, LOG_STD_BOUND * torch.tanh(log_std / LOG_STD_BOUND))
 
     def decode(self, z: Tensor) -> Tensor:
-        """Return the reconstruction of z, `(batch, *latent)`: `(batch, *shape)`, or whatever the decoder returns."""
+        """Return the reconstruction of z, `(batch, *latent)`: `(batch, *shape)`, or whatever the decoder returns.
+
+        A model that was fitted with batches returns an `InBatches`.
+        """
         try:
-            return self.scaling.outward(self.decoder(z))
+            decoded: Tensor = self.scaling.outward(self.decoder(z))
+            return decoded
         except Exception:
             checks.check_codes(self, z)
             raise
@@ -270,7 +274,8 @@ class GatedVAE(VAE):
             raise
         with contextlib.nullcontext() if reuse is None else keep_running_averages(self.decoder):
             shared = (record, reuse) if isinstance(self.decoder, Decoder) else ()
-            return self.scaling.outward(self.decoder(gated, *shared))
+            decoded: Tensor = self.scaling.outward(self.decoder(gated, *shared))
+            return decoded
 
     def narrow(self, kept: Sequence[int] | None = None) -> VAE:
         """Return a copy without gates that has only the open dimensions, or those of `kept` (see `VAE.narrow`)."""
