@@ -244,8 +244,8 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_is_fitted(self)
         if batch is None and self.batches_:
             raise ValueError(
-                f"X must come with the batch of each row, because the estimator was fitted with batches; pass "
-                f"batch=..., of {', '.join(self.batches_)}"
+                f"X must come with the batch of each row ({', '.join(self.batches_)}), because the estimator was "
+                "fitted with batches: pass batch=... to transform or score"
             )
         if self.table_:
             return self._rows_of_table(X)

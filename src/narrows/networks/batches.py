@@ -1,6 +1,6 @@
 """Expected counts that depend on the batch a row is from."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -27,3 +27,8 @@ class InBatches(NamedTuple):
         """Return the counts of x, (rows, columns), without its last values, and what is expected in their batches."""
         columns = self.expected.shape[1]
         return x[:, :columns], self.of(x[:, columns:])
+
+
+def in_average_batch(decoded: Any) -> Any:
+    """Return what is decoded in an average batch; whatever does not depend on the batch stays as it is."""
+    return decoded.expected if isinstance(decoded, InBatches) else decoded
