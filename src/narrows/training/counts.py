@@ -190,7 +190,7 @@ def _explainable(
         for m in (size * p for size in sizes):
             ratio = np.log1p(a * m * rate) - np.log1p(a * m)
             fall += part / len(sizes) * float(2 * (m * rate * np.log(rate) - (m * rate + 1 / a) * ratio).sum())
-    return fall
+    return float(fall)
 
 
 def _dispersions(
