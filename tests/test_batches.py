@@ -78,6 +78,16 @@ def test_a_decoder_that_says_nothing_says_the_proportions_of_each_batch():
         assert abs(scaling.proportion[number].numpy() - there / there.sum()).max() < 0.03, "of the rows that train"
 
 
+def test_a_second_fit_continues_with_what_was_learned_of_batches(fitted):
+    before, other = fitted.model_.scaling, NarrowVAE(4, error="poisson", **SMALL).fit(X[::2], batch=NAMES[::2])
+    scaling = copy.deepcopy(other.model_.scaling)
+    scaling.continue_from(before)
+    assert not torch.equal(scaling.proportion, before.proportion)
+    for here, there in zip(scaling.outward(torch.zeros(1, 30)), before.outward(torch.zeros(1, 30)), strict=True):
+        ratio = (here / here.sum() / (there / there.sum())) if len(here) == 1 else here - there + 1
+        torch.testing.assert_close(ratio, torch.ones_like(ratio), rtol=1e-4, atol=1e-4)
+
+
 def test_the_error_is_that_of_the_rows_own_batch(fitted):
     model = copy.deepcopy(fitted.model_).double()
     number = np.searchsorted(fitted.batches_, NAMES)

@@ -104,6 +104,12 @@ class Scaling(nn.Module):
         self.proportion.copy_(proportion)
         self.dispersion.copy_(dispersion)
 
+    @torch.no_grad()
+    def continue_from(self, other: "Scaling") -> None:
+        """Begin with what another scaling has learned of the same batches, whatever their proportions are here."""
+        if self.batches:
+            self.offset.copy_(other.proportion.log() + other.offset - self.proportion.log())
+
     def in_units(self, shift: Tensor, unit: Tensor) -> "Scaling":
         """Return the scaling of a model that takes and returns x, in float64, instead of (x - shift) / unit."""
         scaling = copy.deepcopy(self).cpu().double()  # single precision cannot hold a shift of 1.7e9
