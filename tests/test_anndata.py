@@ -76,6 +76,47 @@ def test_scanpy_finds_neighbours_by_the_codes(cells):
     assert cells.uns["neighbors"]["params"]["use_rep"] == "X_narrows"
 
 
+def test_batches_are_told_and_stored(cells, tmp_path):
+    import anndata
+    import pandas
+
+    names = np.array(["b", "a", "c"])[np.arange(400) % 3]
+    cells.obs["run"] = pandas.Categorical(names, pandas.Index(["a", "b", "c"], dtype=object))
+    model = fit_adata(cells, "counts", "run", **SMALL)
+    alone = NarrowVAE(error="poisson", **SMALL).fit(X, batch=names)
+    assert np.array_equal(cells.obsm["X_narrows"], alone.transform(X, batch=names).astype(np.float32))
+    assert model.batches_ == ("a", "b", "c")
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    again = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    stored = again.uns["narrows"]
+    assert (stored["batch_key"], list(stored["batches"])) == ("run", ["a", "b", "c"])
+    kept = model.transform(again.layers["counts"], batch=again.obs["run"]).astype(np.float32)
+    assert np.array_equal(kept, again.obsm["X_narrows"]), "cells and names from a file are the same ones"
+
+
+def test_batches_that_cannot_be_used_are_refused(cells):
+    import pandas
+
+    cells.obs["one"] = "same"
+    cells.obs["gaps"] = pandas.Categorical(np.where(np.arange(400) == 5, None, np.arange(400) % 2))
+    cells.obs["many"] = np.arange(400) % 51
+    with pytest.raises(
+        ValueError, match=r"batch_key must be one of .* \('one', 'gaps', 'many'\), or None; it is 'run'"
+    ):
+        fit_adata(cells, "counts", "run", **SMALL)
+    for key, expected in {
+        "one": r"adata.obs\['one'\] must name from 2 to 50 batches; it names 1: leave it out",
+        "gaps": r"adata.obs\['gaps'\] must name a batch for every row; row 5 has none",
+        "many": r"adata.obs\['many'\] must name from 2 to 50 batches; it names 51: join",
+    }.items():
+        with pytest.raises(ValueError, match=expected):
+            fit_adata(cells, "counts", batch_key=key, **SMALL)
+    cells.obs["good"] = np.arange(400) % 2
+    with pytest.raises(ValueError, match="batch is for counts"):
+        fit_adata(cells, "counts", "good", **SMALL, error="squared")
+    assert "narrows" not in cells.uns
+
+
 def test_what_cannot_be_fitted_is_said(cells):
     with pytest.raises(ValueError, match=r"layer must be one of adata.layers \('counts'\), or None .* it is 'raw'"):
         fit_adata(cells, "raw")

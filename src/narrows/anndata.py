@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from narrows.estimator import NarrowVAE
+from narrows.estimator.batches import levels, named
 from narrows.estimator.narrow_vae import ErrorName
 
 OBSM, UNS = "X_narrows", "narrows"
@@ -35,10 +36,12 @@ def fit_adata(
     Arguments:
         adata: The AnnData. `adata.obsm["X_narrows"]` becomes the codes of its cells, (cells, dimensions) float32, and
             `adata.uns["narrows"]` the answer: dims, tau, error, test_error, test_error_high, met, confidence,
-            dimension_cost, and for counts explainable, all of them plain values that .h5ad files can store.
+            dimension_cost, for counts explainable, and with batches batch_key and batches, all of them plain values
+            that .h5ad files can store.
         layer: The layer to fit to, of counts as they were observed; `adata.X` by default.
-        batch_key: Not supported yet: there is no decoder that is told the batch. The codes describe differences between
-            batches like any other.
+        batch_key: The column of `adata.obs` that names each cell's batch, from 2 to 50 of them; only for counts. The
+            decoder is told the batch, so that codes need not describe it. To use the estimator on other cells, pass
+            their batches: `model.transform(values, batch=...)`.
         error: As for `NarrowVAE`; here counts are the default.
         parameters: Of `NarrowVAE`, such as `explained`, `as_good_as`, `n_components` and `random_state`.
 
@@ -48,18 +51,26 @@ def fit_adata(
     Raises:
         ImportError: The package anndata is missing.
         TypeError: `adata` is not an AnnData, or there is no such parameter.
-        ValueError: There is no such layer, `batch_key` is given, or the values cannot be trained on.
+        ValueError: There is no such layer or column, the batches cannot be used, or the values cannot be trained on.
     """
     values = _values(adata, layer)
-    if batch_key is not None:
-        raise ValueError(
-            f"batch_key={batch_key!r}: narrows has no decoder that is told the batch yet, so the codes would keep "
-            "differences between batches; leave it out, or correct the codes afterwards, for example with Harmony"
-        )
-    model = NarrowVAE(error=error, **parameters).fit(values)
-    adata.obsm[OBSM] = model.transform(values).astype(np.float32)
+    batch = None if batch_key is None else _batches(adata, batch_key)
+    model = NarrowVAE(error=error, **parameters).fit(values, batch=batch)
+    adata.obsm[OBSM] = model.transform(values, batch=batch).astype(np.float32)
     adata.uns[UNS] = _answer(model)
+    if batch_key is not None:
+        adata.uns[UNS] |= {"batch_key": batch_key, "batches": np.array(model.batches_)}
     return model
+
+
+def _batches(adata: Any, key: str) -> np.ndarray:
+    """Return the batch of each cell as a text."""
+    if key not in adata.obs:
+        known = ", ".join(repr(name) for name in adata.obs) or "none"
+        raise ValueError(f"batch_key must be one of the columns of adata.obs ({known}), or None; it is {key!r}")
+    texts = named(adata.obs[key], adata.n_obs, f"adata.obs[{key!r}]")
+    levels(texts, f"adata.obs[{key!r}]")
+    return texts
 
 
 def _values(adata: Any, layer: str | None) -> Any:

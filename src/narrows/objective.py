@@ -13,6 +13,7 @@ from torch import Tensor
 
 from narrows._util.errors import NarrowsError
 from narrows._util.text import brief
+from narrows.networks.batches import InBatches
 
 Error = Callable[[Tensor, Tensor], Tensor]
 """A function (x, reconstruction), `(batch, *shape)` each, -> (batch,), or (batch, m) for m bounds."""
@@ -117,13 +118,15 @@ def count_values(dispersion: Tensor | None = None) -> Error:
     """Return the deviance of each value of x, in its shape, against a reconstruction that only says proportions.
 
     The rows of a reconstruction are first multiplied so that they have the totals of the rows of x, their library
-    sizes (decision D24).
+    sizes (decision D24). If it differs by batch, the row's own batch counts.
 
     Arguments:
         dispersion: Of each column, (values,), for the negative-binomial deviance; None for the Poisson deviance.
     """
 
-    def errors(x: Tensor, reconstruction: Tensor) -> Tensor:
+    def errors(x: Tensor, reconstruction: Tensor | InBatches) -> Tensor:
+        if isinstance(reconstruction, InBatches):
+            x, reconstruction = reconstruction.matched(x)
         _check_same_shape(x=x, reconstruction=reconstruction)
         return _deviances(x, at_library_size(reconstruction, x), dispersion)
 

@@ -69,6 +69,8 @@ class Data:
     """How many values were not observed; they are served as NaN."""
     counting: Counting = PLAIN
     """Weights of the examples, and groups of examples that belong together."""
+    batches: int = 0
+    """How many batches rows of counts are from: as many last values of a row say which, 1 for its own and else 0."""
 
     def __post_init__(self) -> None:
         argument("name", self.name, TEXT)

@@ -24,9 +24,11 @@ from narrows.data.mixed import Column, collapse, starts_of, widths_of
 from narrows.data.readers.frames import FrameKind, columns_of, fill_frame, is_frame, read_frame, to_frame
 from narrows.data.readers.shared import listed
 from narrows.data.sparse import SparseRows, is_sparse
+from narrows.estimator.batches import joined, named, numbered, ones
 from narrows.estimator.settings import as_value_error, checked_array, sparse_rows
 from narrows.inference.sampling import COMPONENTS, MOST_CODES, Kind, Sampler, fit_sampler
 from narrows.model.vae import VAE, standard_normal
+from narrows.networks.batches import InBatches
 from narrows.objective import count_values, mixed_values
 
 GAPS = "the model was fitted to data without gaps; fit it with missing='mask' to data that have some"
@@ -44,8 +46,10 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     table_: tuple[Column, ...]
     """The columns of a table with categories; empty for arrays and for tables of numbers."""
     kind_: FrameKind
+    batches_: tuple[str, ...] = ()
+    """The batches of rows of counts that the decoder is told apart."""
 
-    def transform(self, X: ArrayLike, n_components: int | None = None) -> np.ndarray:
+    def transform(self, X: ArrayLike, n_components: int | None = None, batch: ArrayLike | None = None) -> np.ndarray:
         """Return the codes of `X`, an array of shape `(N, n_components_)`.
 
         Parameters
@@ -54,19 +58,30 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             Examples, as for `fit`.
         n_components : int, optional
             Return only the first ones, which say most; `inverse_transform` takes them and leaves the others at 0.
+        batch : array (N,), optional
+            The batch of each row, if `fit` was told batches: one of `batches_`.
         """
-        x = self._examples(X)
+        x = self._examples(X, batch)
         if n_components is not None:
             check_scalar(n_components, "n_components", Integral, min_val=0, max_val=self.n_components_)
         return self._codes(x)[:, :n_components]
 
-    def inverse_transform(self, X: ArrayLike, library_size: ArrayLike | None = None) -> np.ndarray:
+    def fit_transform(self, X: ArrayLike, y: None = None, batch: ArrayLike | None = None, **fit_params: Any) -> Any:
+        """Fit to `X` and return its codes: the same as `fit` and `transform`."""
+        if batch is None:
+            return super().fit_transform(X, y, **fit_params)
+        return self.fit(X, y, batch=batch, **fit_params).transform(X, batch=batch)
+
+    def inverse_transform(
+        self, X: ArrayLike, library_size: ArrayLike | None = None, batch: ArrayLike | None = None
+    ) -> np.ndarray:
         """Decode codes, of all dimensions or of the first ones, (N, k), into examples in their own unit.
 
         Counts are decoded to expected counts: `library_size` is the total of each row, one number or one per row, by
-        default the median of the rows that the estimator was fitted to.
+        default the median of the rows that the estimator was fitted to. If `fit` was told batches, `batch` is one of
+        `batches_`, or one per row; by default it is an average batch, the geometric mean of all.
         """
-        out = self._decoded(X)
+        out = self._decoded(X, batch)
         if library_size is not None:
             out *= self._library_size(library_size, len(out))[:, None] / float(self.model_.scaling.size)
         return to_frame(out, self.table_, self.kind_) if self.table_ else out
@@ -75,16 +90,22 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Return the codes of examples that have been checked."""
         return torch.cat([model.encode(batch).mean for _, batch, model in self._parts(x)]).numpy()
 
-    def _decoded(self, X: ArrayLike) -> np.ndarray:
+    def _decoded(self, X: ArrayLike, batch: ArrayLike | None = None) -> np.ndarray:
         """Return what codes are decoded to as an array, with a block of values for each category."""
         check_is_fitted(self)
         z: np.ndarray = check_array(X, dtype=[np.float64, np.float32], ensure_min_features=0, input_name="X")
         if z.shape[1] > self.n_components_:
             raise ValueError(f"codes have {self.n_components_} columns, one per dimension; X has {z.shape[1]}")
         z = np.pad(z, ((0, 0), (0, self.n_components_ - z.shape[1])))
+        of = None
+        if batch is not None:
+            of = torch.from_numpy(ones(self._batch_of(batch, len(z)), len(self.batches_)))
         out = np.empty((len(z), *self.shape_), z.dtype)
-        for part, batch, model in self._parts(z):
-            out[part] = self._outside(model.decode(batch))
+        for part, codes, model in self._parts(z):
+            decoded: Tensor | InBatches = model.decode(codes)
+            if isinstance(decoded, InBatches):
+                decoded = decoded.expected if of is None else decoded.of(of[part])
+            out[part] = self._outside(decoded)
         return out
 
     def impute(self, X: ArrayLike) -> Any:
@@ -107,22 +128,29 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             widths = widths_of(spec)
             return fill_frame(X, collapse(out, widths), gaps[:, starts_of(out.shape[1], widths)], spec)
 
-    def score(self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self,
+        X: ArrayLike,
+        y: None = None,
+        sample_weight: ArrayLike | None = None,
+        batch: ArrayLike | None = None,
+    ) -> float:
         """Return the share of the variance of `X`, about the mean of the training data, that reconstructions keep.
 
         Of a table with categories it is the share of the error: numbers in their standard deviations, and categories by
         their cross-entropy, against decoding means and frequencies. Of counts it is the share of the deviance, against
         constant proportions; noise is a part of that, so it cannot reach 1 (see `explainable_`).
-        Values that are missing do not count, and a row of weight 2 counts twice.
+        Values that are missing do not count, and a row of weight 2 counts twice. `batch` is as for `transform`;
+        constant proportions are then those of each batch.
         """
-        x = self._examples(X)
+        x = self._examples(X, batch)
         with as_value_error():
             weights = Counting.of(len(x), sample_weight, names=("sample_weight", ""), least=1).weights
         weights, total, lost = np.ones(len(x)) if weights is None else weights, 0.0, 0.0
-        for part, batch, model in self._parts(x):
-            decoded = self._outside(model.reconstruct(batch)).numpy()
-            rows = x[part]
-            total += float(weights[part] @ self._errors(rows, np.broadcast_to(self._null, decoded.shape)))
+        for part, examples, model in self._parts(x):
+            decoded = self._outside(model.reconstruct(examples)).numpy()
+            rows, null = self._with_null(x[part])
+            total += float(weights[part] @ self._errors(rows, np.broadcast_to(null, decoded.shape)))
             lost += float(weights[part] @ self._errors(rows, decoded))
         return 1 - lost / total if total > 0 else float(lost == 0)
 
@@ -156,18 +184,19 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         *,
         components: int = COMPONENTS,
         random_state: int | np.random.RandomState | None = None,
+        batch: ArrayLike | None = None,
     ) -> Sampler:
         """Return a sampler whose codes resemble those of `X`: a "gaussian" or a "mixture" of them.
 
-        Pass the data that the estimator was fitted to: it does not keep them.
+        Pass the data that the estimator was fitted to: it does not keep them. `batch` is as for `transform`.
         """
-        x = self._examples(X)
+        x = self._examples(X, batch)
         check_scalar(components, "components", Integral, min_val=1)
         state = check_random_state(random_state)
         generator = torch.Generator().manual_seed(int(state.randint(2**31 - 1)))
         some = thinned(np.arange(len(x)), MOST_CODES)
         rows = x.take(some) if isinstance(x, SparseRows) else x[some]
-        posteriors = [model.encode(batch) for _, batch, model in self._parts(rows)]
+        posteriors = [model.encode(part) for _, part, model in self._parts(rows)]
         codes = torch.cat([p.draw(standard_normal(p.mean, generator)) for p in posteriors]).double()
         with as_value_error():
             return fit_sampler(kind, codes.numpy(), int(components), int(state.randint(2**31 - 1)))
@@ -179,11 +208,24 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    @property
-    def _null(self) -> np.ndarray:
-        """What is decoded without any knowledge of the example: the mean; of counts, the proportions."""
+    def _with_null(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows, without their batches, and what is decoded without any knowledge of them: the mean; of counts,
+        the proportions."""
         scaling = self.model_.scaling
-        return scaling.proportion.double().numpy() if scaling.output == "counts" else self.mean_
+        if scaling.output != "counts":
+            return rows, self.mean_
+        proportion = scaling.proportion.double().numpy()
+        if not self.batches_:
+            return rows, proportion
+        columns = proportion.shape[1]
+        return rows[:, :columns], rows[:, columns:] @ proportion
+
+    def _batch_of(self, batch: ArrayLike, rows: int) -> np.ndarray:
+        """Return the number of each row's batch; one name stands for all rows."""
+        if not self.batches_:
+            raise ValueError("batch is for estimators that were fitted with batches; leave it out")
+        given = np.asarray(batch, object)
+        return numbered(named(np.repeat(given, rows) if given.ndim == 0 else given, rows), self.batches_)
 
     def _library_size(self, given: ArrayLike, rows: int) -> np.ndarray:
         if self.model_.scaling.output != "counts":
@@ -198,8 +240,13 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise ValueError(f"library_size must be finite numbers above 0; one is {size[~(size > 0)][:1]}")
         return size
 
-    def _examples(self, X: ArrayLike) -> np.ndarray | SparseRows:
+    def _examples(self, X: ArrayLike, batch: ArrayLike | None = None) -> np.ndarray | SparseRows:
         check_is_fitted(self)
+        if batch is None and self.batches_:
+            raise ValueError(
+                f"X must come with the batch of each row ({', '.join(self.batches_)}), because the estimator was "
+                "fitted with batches: pass batch=... to transform or score"
+            )
         if self.table_:
             return self._rows_of_table(X)
         finite: Any = "allow-nan" if self.model_.network is not None and self.model_.network.masked else True
@@ -212,7 +259,7 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if self.model_.scaling.output == "counts":
             with as_value_error():
                 check_counts(Data("X", ArrayExamples(x), "any"))
-        return x
+        return x if batch is None else joined(x, self._batch_of(batch, len(x)), len(self.batches_))
 
     def _rows_of_table(self, X: Any) -> np.ndarray:
         """Return a table with the columns of the fitted one as vectors, with a block for each category."""

@@ -116,9 +116,11 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         one, the share of the error that remains without any dimension.
     mean_ : array
         Mean of the examples, as in PCA.
+    batches_ : tuple of str
+        The batches that `fit` was told of, in the order of the rows of `model_.scaling.offset`; empty without.
     explainable_ : float
-        For counts, the estimated share of the deviance that is not noise: the `score` of the true rates. A code is read off
-        its own row and fits some of its noise too, so a `score` can be higher.
+        For counts, the estimated share of the deviance that is not noise: the `score` of the true rates. A code is
+        read off its own row and fits some of its noise too, so a `score` can be higher.
     history_ : dict of lists
         The curves: step, error, open, lambda, hits, kl and the rest of metrics.csv.
     result_ : narrows.Result
@@ -171,7 +173,12 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         self.warm_start = warm_start
 
     def fit(
-        self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        batch: ArrayLike | None = None,
     ) -> Self:
         """Train on `X` and find the number of dimensions.
 
@@ -191,13 +198,16 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         groups : array (N,), optional
             The group of each row: a subject, a plate, a video. A group is never divided between training, validation
             and test, and the certificate counts groups, not rows. Leave it out only if rows are independent.
+        batch : array (N,), optional
+            For counts, the batch that each row is from: numbers or texts, from 2 to 50 of them. The decoder is told, so
+            that codes need not say it (docs/counts.md); `transform` and `score` then need it too.
 
         Raises
         ------
         ValueError
             The text names the parameter, the rule and the value that cannot be used.
         """
-        interrupted = self._fit(X, y, sample_weight, groups)
+        interrupted = self._fit(X, y, sample_weight, groups, batch)
         if interrupted:
             text = f"{stopped(self.result_)}; call fit again to search to the end"
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
@@ -205,9 +215,16 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         return self
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def _fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None) -> bool:
+    def _fit(
+        self,
+        X: ArrayLike,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
+        batch: ArrayLike | None,
+    ) -> bool:
         """Train and become the fitted estimator; return whether Ctrl-C ended training."""
-        prepared = self._prepared(X, sample_weight, groups)
+        prepared = self._prepared(X, sample_weight, groups, batch)
         before = previous_model(self, prepared) if self.warm_start else None
         if before is not None:
             prepared = replace(prepared, config=replace(prepared.config, n=before.n))
@@ -278,13 +295,21 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         self.front_: dict[float, Self] = fitted
         return fitted
 
-    def _prepared(self, X: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None) -> Prepared:
+    def _prepared(
+        self,
+        X: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
+        batch: ArrayLike | None = None,
+    ) -> Prepared:
         """Check X and return it as it is trained."""
         if is_frame(X) and not is_numeric(X, self.categories):
             missing_of(self)
             if (prepared := prepare_table(self, X, sample_weight, groups)) is not None:
+                if batch is not None:
+                    raise ValueError("batch is for counts, and X has categories; leave it out")
                 return prepared
-        return prepare(self, checked(self, X), sample_weight, groups)
+        return prepare(self, checked(self, X), sample_weight, groups, batch)
 
     def _take(self, X: ArrayLike, prepared: Prepared, found: Found) -> None:
         """Become the estimator that was fitted."""
@@ -322,6 +347,7 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
         self.model_ = model
         self.shape_ = prepared.shape
         self.mean_ = prepared.mean
+        self.batches_ = prepared.batches
         self.n_components_ = model.n
 
     def _with(self, X: ArrayLike, prepared: Prepared, model: VAE) -> dict[str, Any]:

@@ -97,6 +97,8 @@ class ShownVAE(FittedVAE):
 
     def _contents(self, X: ArrayLike | None) -> ModelContents:
         """Return the model with what it does to these examples."""
+        if X is not None and self.batches_:
+            raise ValueError("report shows no examples of an estimator that was fitted with batches; leave X out")
         x = None if X is None else self._examples(X)
         model = self.model_ if x is None or x.dtype == np.float32 else self._precise()
         about = {**self._records.about, "shape": self._inner_shape}

@@ -21,6 +21,7 @@ from narrows.data.readers.frames import is_frame, names_of, read_frame
 from narrows.data.sparse import SparseRows, is_sparse
 from narrows.data.statistics import Moments
 from narrows.data.units import AffineUnits, common_units
+from narrows.estimator.batches import joined, levels, named, numbered
 from narrows.estimator.settings import as_value_error, checked_array, missing_of, settings_of, sparse_rows
 from narrows.model.vae import VAE
 from narrows.networks import NetworkConfig
@@ -54,6 +55,8 @@ class Prepared:
     """The user's own error, for reconstructions in the unit of training; None for a named one."""
     square: float
     """What an error of 1 in training is in the user's unit."""
+    batches: tuple[str, ...] = ()
+    """The batches that rows of counts are from, if the decoder is told."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -141,13 +144,17 @@ def prepare_table(estimator: Any, frame: Any, sample_weight: Any = None, groups:
     return Prepared(config, data, None, values.mean, None, 1.0)
 
 
-def prepare(estimator: Any, x: np.ndarray | SparseRows, sample_weight: Any = None, groups: Any = None) -> Prepared:
+def prepare(
+    estimator: Any, x: np.ndarray | SparseRows, sample_weight: Any = None, groups: Any = None, batch: Any = None
+) -> Prepared:
     """Return the examples as they are trained, with the settings that the estimator's parameters make."""
     config = settings_of(estimator)
+    if batch is not None and config.error not in COUNT_ERRORS:
+        raise ValueError(f"batch is for counts, error={' or '.join(map(repr, COUNT_ERRORS))}; leave it out")
     with as_value_error():
         own = callable(estimator.error)
         if config.error in COUNT_ERRORS:
-            return _prepare_counts(estimator, config, x, Counting.of(len(x), sample_weight, groups, NAMES))
+            return _prepare_counts(estimator, config, x, Counting.of(len(x), sample_weight, groups, NAMES), batch)
         squared = estimator.tau if config.error == "squared" and not own else None
         counting = Counting.of(len(x), sample_weight, groups, ("sample_weight", "groups"))
         limits = SMALLEST, LARGEST
@@ -189,7 +196,9 @@ def _check_whole(estimator: Any) -> None:
         )
 
 
-def _prepare_counts(estimator: Any, config: TrainConfig, x: np.ndarray | SparseRows, counting: Counting) -> Prepared:
+def _prepare_counts(
+    estimator: Any, config: TrainConfig, x: np.ndarray | SparseRows, counting: Counting, batch: Any
+) -> Prepared:
     """Return counts as they are trained: as they are."""
     if x.ndim != 2 or estimator.missing == "mask":
         raise NarrowsError(
@@ -205,10 +214,17 @@ def _prepare_counts(estimator: Any, config: TrainConfig, x: np.ndarray | SparseR
     if not check_counts(data):
         text = "X holds values that are not whole numbers: pass counts as they were observed, if these have been scaled"
         warnings.warn(text, UserWarning, stacklevel=5)
+    batches: tuple[str, ...] = ()
+    if batch is not None:
+        texts = named(batch, len(x))
+        batches = levels(texts)
+        wide = joined(x, numbered(texts, batches), len(batches))
+        wide = wide if isinstance(wide, SparseRows) else wide.astype(np.float32)
+        data = replace(data, examples=ArrayExamples(wide), batches=len(batches))
     tau, per_value = (None if one is None else float(one) for one in (estimator.tau, estimator.tau_per_value))
     size = min(config.batch, len(split(data).train))
     config = replace(config, batch=size, tau=tau, tau_per_value=per_value)
-    return Prepared(config, data, None, sums / total, None, 1.0)
+    return Prepared(config, data, None, sums / total, None, 1.0, batches)
 
 
 def _in_unit(error: Callable[[Tensor, Tensor], Tensor], units: AffineUnits) -> Error:

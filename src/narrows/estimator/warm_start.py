@@ -17,6 +17,8 @@ def previous_model(estimator: Any, prepared: Prepared) -> VAE | None:
         raise ValueError(
             f"warm_start: the model is for examples of shape {estimator.shape_}; these are {prepared.shape}"
         )
+    if estimator.batches_ != prepared.batches:
+        raise ValueError("warm_start: the model is for other batches; pass the same, or set warm_start=False")
     if estimator.table_ != prepared.data.table:
         raise ValueError("warm_start: the model is for a table with other columns or categories; set warm_start=False")
     if prepared.data.missing and not (model.network is not None and model.network.masked):

@@ -18,6 +18,7 @@ from narrows.data.examples import in_batches
 from narrows.data.statistics import Moments
 from narrows.inference.trained import ROWS, Trained, layout
 from narrows.model.vae import standard_normal
+from narrows.networks.batches import in_average_batch
 from narrows.runs.records import Result
 
 MOST_INPUTS, LEAST_INPUTS = 1_000, 100
@@ -151,7 +152,7 @@ def traverse(trained: Trained, inspection: Inspection | None, result: Result | N
 
     @torch.no_grad()
     def decode(codes: np.ndarray) -> np.ndarray:
-        return layout(trained.model.decode(torch.from_numpy(codes).to(kind)))
+        return layout(in_average_batch(trained.model.decode(torch.from_numpy(codes).to(kind))))
 
     start = start.astype(np.float32)
     return [move(decode, j, low, high, start) for j in range(min(trained.model.n, TRAVERSED))]

@@ -129,7 +129,13 @@ def open_trained(path: str | os.PathLike[str], trust_data: bool = False) -> Trai
     path = path_argument("run", path)
     check_regular(path)
     if path.is_file():
-        return Trained(path, load_model(path), read_description(path), None)
+        model = load_model(path)
+        if model.scaling.batches:
+            raise NarrowsError(
+                f"{path} was fitted with batches, and only the estimator in Python can be told the batch of each row; "
+                "keep that with pickle, and use transform(X, batch=...)"
+            )
+        return Trained(path, model, read_description(path), None)
     if FrontFolder(path).about.exists():
         raise NarrowsError(f"{path} is a front; choose one of its runs, such as {path}/tau-...")
     folder = RunFolder(path)

@@ -130,6 +130,8 @@ def split_output(output: Any, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
 def check_examples(model: "VAE", x: Any) -> None:
     """Raise if x cannot be encoded: called when encoding has failed."""
     shape = None if model.network is None else model.network.shape
+    if model.network is not None and model.network.batches:
+        shape = (model.network.shape[0] + model.network.batches,)
     wanted = "" if shape is None else f", (batch, {', '.join(map(str, shape))})"
     if not isinstance(x, Tensor) or (shape is not None and x.shape[1:] != shape):
         raise NarrowsError(f"x must be a tensor of examples{wanted}; it is {_found(x)}")

@@ -36,6 +36,7 @@ from narrows._util.text import brief
 from narrows.gates.l0 import GENERATOR, L0Gates
 from narrows.model import checks
 from narrows.networks import Decoder, NetworkConfig, Scaling, build
+from narrows.networks.batches import in_average_batch
 from narrows.networks.batchnorm import Statistics, keep_running_averages
 from narrows.networks.latent_layer import LatentLayer
 from narrows.networks.pruning import with_inputs, with_outputs
@@ -128,9 +129,13 @@ class VAE(nn.Module):
         return Posterior(mean, LOG_STD_BOUND * torch.tanh(log_std / LOG_STD_BOUND))
 
     def decode(self, z: Tensor) -> Tensor:
-        """Return the reconstruction of z, `(batch, *latent)`: `(batch, *shape)`, or whatever the decoder returns."""
+        """Return the reconstruction of z, `(batch, *latent)`: `(batch, *shape)`, or whatever the decoder returns.
+
+        A model that was fitted with batches returns an `InBatches`.
+        """
         try:
-            return self.scaling.outward(self.decoder(z))
+            decoded: Tensor = self.scaling.outward(self.decoder(z))
+            return decoded
         except Exception:
             checks.check_codes(self, z)
             raise
@@ -151,12 +156,13 @@ class VAE(nn.Module):
         return self.scaling.as_large_as(self.decode(z), x)
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
-        """Return `count` new examples, `(count, *shape)`, decoded from the prior N(0, 1)."""
+        """Return `count` new examples, `(count, *shape)`, drawn from N(0, 1); counts in an average batch."""
         count = argument("count", count, COUNT)
         argument("generator", generator, GENERATOR, or_none=True)
         with within_memory(f"{brief(count)} examples", "draw fewer at a time"):
             like = self.latent_layer.stem.weight.new_empty(count, *self.latent_shape)
-            return self.decode(standard_normal(like, generator))
+            examples: Tensor = in_average_batch(self.decode(standard_normal(like, generator)))
+            return examples
 
     def narrow(self, kept: Sequence[int]) -> "VAE":
         """Return a copy that has only some of the dimensions.
@@ -270,7 +276,8 @@ class GatedVAE(VAE):
             raise
         with contextlib.nullcontext() if reuse is None else keep_running_averages(self.decoder):
             shared = (record, reuse) if isinstance(self.decoder, Decoder) else ()
-            return self.scaling.outward(self.decoder(gated, *shared))
+            decoded: Tensor = self.scaling.outward(self.decoder(gated, *shared))
+            return decoded
 
     def narrow(self, kept: Sequence[int] | None = None) -> VAE:
         """Return a copy without gates that has only the open dimensions, or those of `kept` (see `VAE.narrow`)."""

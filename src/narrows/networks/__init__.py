@@ -4,6 +4,7 @@ base        Encoder, Decoder and NetworkConfig
 conv        the paper's convolutional networks, and the same idea for images of any size
 mlp         fully connected networks
 scaling     the user's units to the networks' and back
+batches     what is expected of a row in each batch
 batchnorm   BatchNorm whose second pass reuses the statistics of the first
 upsampling  upsampling and convolution in one layer
 pruning     removal of rows and columns from neighbouring layers
@@ -39,7 +40,7 @@ def build(config: NetworkConfig) -> tuple[Encoder, Decoder, Scaling]:
         raise NarrowsError("n must be at least 1 to build networks; a model has 0 dimensions only after narrow([])")
     sizes = f"{setting('n', config.n)} and {setting('width', config.width)}"
     with within_memory(f"networks with {sizes} on examples of shape {brief(config.shape)}", "use smaller ones"):
-        scaling = Scaling(config.output, config.shape, config.blocks)
+        scaling = Scaling(config.output, config.shape, config.blocks, config.batches)
         if config.kind == "conv":
             return ConvEncoder(config), ConvDecoder(config), scaling
         return MLPEncoder(config), MLPDecoder(config), scaling

@@ -43,6 +43,8 @@ class NetworkConfig:
     """Numbers of levels of a table's categories: the last values of a vector, decoded to probabilities."""
     masked: bool = False
     """Whether examples may lack values (NaN): the encoder then reads 0 there, and beside it which values it has."""
+    batches: int = 0
+    """How many batches rows of counts are from: as many values that follow a row's counts say which; 0 for none."""
 
     def __post_init__(self) -> None:
         words = "(values,) or (channels, height, width), each a whole number from 1 on"
@@ -55,11 +57,14 @@ class NetworkConfig:
             "blocks": tuple(several("blocks", self.blocks, COUNT, "the numbers of levels of categories")),
             "masked": argument("masked", self.masked, FLAG),
             "direct": argument("direct", self.direct, FLAG),
+            "batches": argument("batches", self.batches, DIMENSIONS),
         }
         if checked["blocks"] and (len(checked["shape"]) > 1 or sum(checked["blocks"]) > checked["shape"][0]):
             raise NarrowsError(f"blocks must fit into a vector; they are {checked['blocks']} of {checked['shape']}")
         if checked["output"] == "counts" and (len(checked["shape"]) > 1 or checked["blocks"] or checked["masked"]):
             raise NarrowsError(f"counts must be whole vectors of numbers; the shape is {checked['shape']}")
+        if checked["batches"] and checked["output"] != "counts":
+            raise NarrowsError(f"batches must be 0 where the output is {checked['output']}; they are for counts")
         for name, value in checked.items():
             object.__setattr__(self, name, value)  # numbers of numpy as Python's, a list as a tuple
 

@@ -17,7 +17,7 @@ class MLPEncoder(Encoder):
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
-        hidden, values = 8 * config.width, torch.Size(config.shape).numel() * (1 + config.masked)
+        hidden, values = 8 * config.width, torch.Size(config.shape).numel() * (1 + config.masked) + config.batches
         self.direct, self.masked = config.direct, config.masked
         self.first = nn.Linear(values, hidden)
         self.second = nn.Linear(hidden, hidden)

@@ -29,6 +29,7 @@ from torch import Tensor
 from narrows._util.errors import NarrowsError
 from narrows._util.processes import mean_over_processes
 from narrows.model.vae import LOG_STD_BOUND, GatedVAE, Posterior
+from narrows.networks.batches import in_average_batch
 from narrows.networks.latent_layer import Coordinates
 from narrows.objective import Error, per_example
 
@@ -128,7 +129,7 @@ def pull_back(model: GatedVAE, z: Tensor, x: Tensor, error: Error, normal: Calla
     """
     with torch.enable_grad():
         z = z.detach().requires_grad_()
-        decoded: Any = model.decode(z)  # a user's decoder may return anything that the error accepts
+        decoded: Any = in_average_batch(model.decode(z))  # a user's decoder may return anything that the error accepts
         if isinstance(decoded, Tensor):
             value = (normal(decoded.detach()) * decoded).sum()
         else:

@@ -66,7 +66,12 @@ def make_model(
             f"{data.name} has categories, which are for built-in networks; leave {setting('network')} out, or encode "
             f"them as numbers"
         )
-    network = NetworkConfig(config.network, shape, config.n, config.width, output, direct, blocks, masked)
+    if data.batches and own is not None:
+        raise NarrowsError(
+            f"a batch is for built-in networks, whose decoder is told it; leave {setting('network')} out"
+        )
+    shape = tuple(side - data.batches for side in shape)
+    network = NetworkConfig(config.network, shape, config.n, config.width, output, direct, blocks, masked, data.batches)
     if isinstance(build, NetworkConfig):
         network = replace(build, n=config.n, output=output)
     with torch.random.fork_rng(devices=[]):

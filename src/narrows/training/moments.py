@@ -28,7 +28,15 @@ class Moments:
     observed: float
     """How many values an example has on average: all of them, unless some are missing."""
     counts: CountMoments | None = None
-    """What is known of counts; `mean` is then that of a row of median size, and `variance` its null deviance."""
+    """What is known of counts; `mean` is then that of a row of median size, and `variance` its null deviance. With
+    batches there is one mean for each of them."""
+
+    def null(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values of x, and what they are decoded to if nothing is known but their batch."""
+        if self.counts is None or self.mean.ndim == 1:
+            return x, self.mean.expand_as(x)
+        columns = self.mean.shape[1]
+        return x[:, :columns], x[:, columns:] @ self.mean
 
 
 def moments(examples: Examples, index: np.ndarray, missing: bool = False, weights: np.ndarray | None = None) -> Moments:
@@ -52,6 +60,6 @@ def moments_of_counts(config: TrainConfig, data: Data, index: np.ndarray) -> Mom
     """Measure counts as `moments` measures other values."""
     index = index[:: max(1, len(index) // MOMENT_EXAMPLES)]
     dispersed = config.error == "negative-binomial"
-    counts = measure_counts(data.examples, index, data.counting.weights, dispersed)
+    counts = measure_counts(data.examples, index, data.counting.weights, dispersed, data.batches)
     mean = torch.from_numpy(counts.size * counts.proportion).float()
-    return Moments(mean, counts.null, float(len(mean)), counts)
+    return Moments(mean, counts.null, float(mean.shape[-1]), counts)

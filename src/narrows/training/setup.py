@@ -95,7 +95,7 @@ class Plan:
         counting, validation, test = self.data.counting, self.splits.validation, self.splits.test
         if counting.plain:
             return len(validation), len(test)
-        parts = [self.error(x, self.moments.mean.expand_as(x)) for _, x in in_batches(self.data.examples, validation)]
+        parts = [self.error(*self.moments.null(x)) for _, x in in_batches(self.data.examples, validation)]
         errors = torch.cat([part.reshape(len(part), -1)[:, 0] for part in parts]).double().numpy()
         share = counting.at(validation).effective(errors) / len(validation)
         return max(1, round(share * len(validation))), max(1, round(share * len(test)))
@@ -103,8 +103,10 @@ class Plan:
     def header(self, weights: int, device: str) -> list[str]:
         """Return a few lines that say what is trained, on what."""
         config, splits = self.config, self.splits
-        count, shape = len(self.data.examples), "x".join(map(str, self.data.examples.shape))
-        note = f"; {self.data.note}" if self.data.note else ""
+        sides = (side - self.data.batches for side in self.data.examples.shape)
+        count, shape = len(self.data.examples), "x".join(map(str, sides))
+        note = f" in {self.data.batches} batches" if self.data.batches else ""
+        note += f"; {self.data.note}" if self.data.note else ""
         lines = [
             f"data: {self.data.name}, {count:,} examples of {shape}{note}",
             f"split: {len(splits.training):,} train, {len(splits.validation):,} validation, {len(splits.test):,} test"
@@ -297,7 +299,7 @@ def resolve(config: TrainConfig, data: Data, measured: Moments) -> TrainConfig:
         aim = 1.0 if constraint == "plain" else RELATIVE_AIM
     n = config.n
     if n == "auto":
-        n = PAPER_N.get(config.data) or min(DEFAULT_N, int(np.prod(shape)))
+        n = PAPER_N.get(config.data) or min(DEFAULT_N, int(np.prod(shape)) - data.batches)
     return replace(
         config,
         data=absolute(config.data),

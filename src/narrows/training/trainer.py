@@ -126,7 +126,7 @@ class Trainer:
         self.batches.load_state_dict(state["batches"])
 
     def load_weights(self, model: VAE) -> None:
-        """Begin with the networks of another model, but with the scaling of these data."""
+        """Begin with what another model has learned, networks and offsets of batches, but with these data's scaling."""
         try:
             for part in ("encoder", "decoder"):
                 getattr(self.model, part).load_state_dict(getattr(model, part).state_dict())
@@ -134,6 +134,7 @@ class Trainer:
             raise NarrowsError(
                 f"{setting('warm_start')}: the present model has other networks; pass the same ones"
             ) from None
+        self.model.scaling.continue_from(model.scaling)
         self.recipe.restart()
 
     def _attach(self, sink: Sink) -> None:

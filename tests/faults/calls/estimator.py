@@ -28,6 +28,11 @@ def gaps(good: Good) -> np.ndarray:
     return x
 
 
+def counts(batch: Any) -> NarrowVAE:
+    """Return what is fitted to counts with these batches."""
+    return NarrowVAE(error="poisson", max_steps=2, width=1).fit(np.ones((30, 3)), batch=batch)
+
+
 def table(good: Good) -> pd.DataFrame:
     """Return a table with two columns of numbers and one of categories."""
     x = good.x.numpy()
@@ -103,6 +108,10 @@ ESTIMATOR = [
     ),
     *sklearn("fit(X)", "X: counts must be 0 or more", lambda g: NarrowVAE(error="poisson").fit(-np.ones((30, 3)))),
     *sklearn("fit(X)", "X: row 0 has no counts", lambda g: NarrowVAE(error="poisson").fit(np.zeros((30, 3)))),
+    *sklearn("fit(batch)", "batch must name from 2 to 50 batches; it names 1", lambda g: counts(["a"] * 30)),
+    *sklearn("fit(batch)", "batch must name a batch for every row; row 0 has none", lambda g: counts([None] * 30)),
+    *sklearn("fit(batch)", r"batch must have one entry per row, \(30,\)", lambda g: counts("a")),
+    *sklearn("fit(batch)", "batch is for counts", lambda g: NarrowVAE().fit(np.ones((30, 3)), batch=[0, 1] * 15)),
     *parameter("recipe", "recipe must be one of fast, paper", "plain", "slow", None, 3, []),
     *parameter("max_steps", "max_steps must be", 0, -1, 2.5, "x", True),
     *parameter("batch_size", "batch_size must be", 0, -1, 2.5, None, "64"),
