@@ -69,21 +69,26 @@ def excess(problem: Problem, n: int, limit: int) -> tuple[float, int]:
     return intrinsic(samples.numpy()) - intrinsic(means.numpy()), steps
 
 
-def run(problem: Problem, setting: str) -> Answer:
-    """Find the size, and train a plain VAE of it."""
+def search(problem: Problem, share: float) -> tuple[int, int]:
+    """Return the largest size whose excess is within this share of the data's intrinsic dimension, and the batches."""
     index = thinned(problem.plan.splits.train, EXAMPLES)
     dimension = intrinsic(problem.examples.batch(index).flatten(1).numpy())
-    threshold, spent = float(setting) * dimension, 0
-    low, high, size = 0, 2 * problem.n, min(problem.n, max(1, round(dimension)))
+    spent, low, high, size = 0, 0, 2 * problem.n, min(problem.n, max(1, round(dimension)))
     while size != low and spent < problem.limit:
         difference, batches = excess(problem, size, problem.limit - spent)
         spent += batches
-        if difference <= threshold:
+        if difference <= share * dimension:
             low, size = size, min(2 * size, problem.n, (size + high) // 2)
         else:
             high = size
             size = (low + high) // 2
-    attempt = Attempt(problem, max(1, low), ControllerConfig.fit_patience)
+    return max(1, low), spent
+
+
+def run(problem: Problem, setting: str) -> Answer:
+    """Find the size, and train a plain VAE of it."""
+    size, spent = search(problem, float(setting))
+    attempt = Attempt(problem, size, ControllerConfig.fit_patience)
     attempt.search(max(1, problem.limit - spent))
     model = attempt.finish()
     return Answer(model, spent + attempt.spent, setting)
