@@ -39,6 +39,7 @@ from narrows.data.examples import in_batches
 from narrows.data.factors import kinds
 from narrows.data.named import mnist
 from narrows.data.statistics import Moments
+from narrows.data.synthetic import curved_manifold
 from narrows.evaluation.features import make_features
 from narrows.evaluation.frechet import frechet_distance
 from narrows.inference.sampling import COMPONENTS, draw_examples, fit_sampler, posterior_samples
@@ -74,6 +75,11 @@ def table() -> Data:
     return replace(data, factors=Factors((kinds("digit", "0123456789"),), found.target[:, None]))
 
 
+def manifold() -> Data:
+    """Return a drawn table: 20,000 rows with 50 columns on a curved manifold of 5 dimensions."""
+    return from_array(curved_manifold(20_000, d=5, seed=0), "any", "manifold")
+
+
 def _folder(arguments: argparse.Namespace, name: str, what: str) -> Path:
     path = getattr(arguments, name)
     if path is None or not path.exists():
@@ -83,6 +89,7 @@ def _folder(arguments: argparse.Namespace, name: str, what: str) -> Path:
 
 SETS = {
     "table": Set(lambda _: table(), label="digit"),
+    "manifold": Set(lambda _: manifold()),
     "mnist": Set(lambda a: mnist.read(_folder(a, "mnist", "FOLDER, with its four .gz files")), label="digit"),
     "dsprites": Set(lambda _: load("dsprites", source="drawn"), label="shape"),
     "shapes3d": Set(lambda _: load("shapes3d", source="drawn"), label="shape"),
