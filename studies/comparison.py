@@ -11,7 +11,8 @@ is 1.1 times its validation error. It stands in studies/results/comparison_bound
 Then the method is given what all methods are given (methods/problem.py), and its model is measured on the test split,
 which no rival sees. docs/comparison.md explains the columns of studies/results/comparison.csv, which gets one row more.
 
-With --limit, methods may spend only so many batches, and the rows go to runs/comparison-LIMIT instead.
+With --limit, the widest model and every method may spend only so many batches, and the rows go to
+runs/comparison-LIMIT instead.
 """
 
 import argparse
@@ -97,9 +98,9 @@ SETS = {
 }
 
 
-def bound(name: str, data: Data, n: int, seed: int) -> Row:
+def bound(name: str, data: Data, n: int, seed: int, limit: int) -> Row:
     """Train the widest plain VAE until its error settles, and return its error and tau."""
-    problem = make_problem(data, n, seed, None, name)
+    problem = make_problem(data, n, seed, None, name, steps=limit)
     begun, sink = time.process_time(), MemorySink()
     result = Trainer(problem.plan, Listener(), problem.network).start(sink)
     error = result.validation.error
@@ -209,10 +210,10 @@ def main() -> None:
 
     def make() -> Row:
         data = chosen.read(arguments)
-        known = Table("comparison_bounds").run(
-            lambda: bound(arguments.set, data, chosen.n, arguments.seed), set=arguments.set, seed=arguments.seed
-        )
-        problem = make_problem(data, chosen.n, arguments.seed, float(known["tau"]), arguments.set, arguments.limit)
+        name, seed, limit = arguments.set, arguments.seed, arguments.limit
+        bounds = Table("comparison_bounds", folder)
+        known = bounds.run(lambda: bound(name, data, chosen.n, seed, limit), set=name, seed=seed)
+        problem = make_problem(data, chosen.n, seed, float(known["tau"]), name, limit)
         return compare(problem, arguments.method, setting, chosen.label)
 
     rows.run(make, **key)
