@@ -146,7 +146,6 @@ def certified(problem: Problem, answer: Answer) -> Row:
     }
 
 
-@torch.no_grad()
 def distance(problem: Problem, model: VAE) -> str:
     """Return the Frechet distance of new examples, from a mixture fitted to the codes, to the test examples."""
     if not model.n:
