@@ -4,7 +4,7 @@ python studies/comparison.py --set table --method ard --seed 0
 python studies/comparison.py --set mnist --mnist FOLDER --method bisection --seed 0
 python studies/comparison.py --set cifar10 --cifar FILE --method narrows --seed 0
 python studies/comparison.py --set table --method irmae --seed 0 --setting search
-python studies/comparison.py --set dsprites --method narrows --seed 0 --limit 300     a trial, see below
+python studies/comparison.py --set dsprites --limit 300 --method narrows     a trial, see below
 
 For a set and a seed, the widest plain VAE (n = 32; 64 for cifar10) is trained first, until its error settles, and tau
 is 1.1 times its validation error. It stands in studies/results/comparison_bounds.csv, so that all methods share it.
