@@ -43,9 +43,11 @@ def main() -> None:
             print(f"{name}: no results yet\n")
             continue
         of_set = [row for row in bounds if row["set"] == name]
-        taus, seeds = span([row["tau"] for row in of_set]), ", ".join(row["seed"] for row in of_set)
-        spent, n = span([row["batches"] for row in of_set]), of_set[0]["n"]
-        print(f"{name}: n = {n}, tau = {taus}, seeds {seeds}; the widest VAE took {spent} batches\n")
+        n, seeds = of_set[0]["n"], ", ".join(row["seed"] for row in of_set)
+        print(f"{name}: n = {n}, seeds {seeds}; of the widest VAE:\n")
+        for column in ("validation_error", "tau", "target", "batches"):
+            print(f"- {column}: {span([row[column] for row in of_set])}")
+        print()
         print(f"| method | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 1)}")
         settings = {(row["method"], row["setting"]) for row in here}
         for method in METHODS:
