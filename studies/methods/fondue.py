@@ -9,9 +9,9 @@ size keeps tau is chance.
 
 Choices of ours
 1. The estimator is the authors': maximum likelihood (Levina and Bickel, 2004), 20 neighbours; 5,000 examples.
-2. The threshold is 20% of the data's intrinsic dimension, as the authors advise; that share is the knob.
+2. The threshold is 20% of the data's intrinsic dimension; that share is the knob.
 3. A short training is two passes over the training data, and at least 1,000 batches, since two passes over a table are
-   a few dozen. The authors take one to five passes, by the set.
+   a few dozen. The authors take few passes too, by the set.
 4. The VAE is an ordinary one: E D / (2 tau) + KL, the likelihood of noise whose size is tau, for D values per input,
    because a weight of 1 would depend on the unit of the data. Doubling ends at n, the widest size.
 5. The answer's model is a plain VAE of that size, trained towards tau as in bisection.py.
