@@ -23,8 +23,9 @@ from narrows.recipes.base import Draw
 from narrows.recipes.controller import ControllerConfig
 from narrows.recipes.fast import ALLOWANCE, FEW_LAST, MOST_MARGIN
 from narrows.runs.certificate import forecast
+from narrows.training.build import make_model
 from narrows.training.config import TrainConfig
-from narrows.training.setup import FEW_ROWS, Plan, make_model, make_plan
+from narrows.training.setup import FEW_ROWS, Plan, make_plan
 from narrows.training.validation import per_input
 
 LIMIT = 200_000
