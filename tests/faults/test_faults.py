@@ -26,7 +26,7 @@ def place(tmp_path_factory) -> Place:
         (kill, "fast", 2, "kills"),
         (partial(send_again, times=4), "fast", 1, "runs"),
         (kill_one, "paper", 1, "kills"),
-        (send, "paper", 2, "signals"),
+        (send, "paper", 1, "signals"),
         (fill, "fast", 1, "full disks"),
         (damage, "fast", 1, "damaged files"),
         (collide, "paper", 1, "pairs"),
