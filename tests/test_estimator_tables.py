@@ -190,3 +190,38 @@ def test_bad_fits_are_named(case):
         fitted(make(people()), **parameters)
     assert str(caught.value).startswith(text)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("home", list(HOMES))
+def test_a_column_that_is_empty_in_new_rows_is_filled_in(home):
+    frame, (make, _) = people(), HOMES[home]
+    model = fitted(make(frame))
+    for empty in ("size", "name", "ok", "x"):
+        new = make(frame.head(6))
+        if home == "pandas":
+            new = new.assign(**{empty: None})
+        elif home == "polars":
+            new = new.with_columns(pl.lit(None).alias(empty))
+        else:
+            new = new.set_column(new.column_names.index(empty), empty, pa.nulls(6))
+        full = model.impute(new)
+        values = full[empty].to_pylist() if home == "pyarrow" else list(full[empty])
+        assert len(values) == 6
+        assert all(value is not None and value == value for value in values)
+        if empty != "x":
+            seen = {str(value).lower() for value in frame[empty].dropna()}
+            assert {str(value).lower() for value in values} <= seen
+
+
+def test_rows_without_any_value_have_no_score():
+    model = NarrowVAE(**{**SMALL, "missing": "mask"}).fit(
+        np.where(np.eye(60, 4) == 1, np.nan, np.ones((60, 4)).cumsum(0))
+    )
+    with pytest.raises(ValueError, match="X has no value that was observed, so there is nothing to score"):
+        model.score(np.full((5, 4), np.nan))
+
+
+def test_too_few_groups_are_called_groups():
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    with pytest.warns(match=r"only 1 group is for the test, and at least 30 are needed"):
+        NarrowVAE(**SMALL).fit(x, groups=np.arange(60) // 6)

@@ -28,6 +28,7 @@ def fit_adata(
     layer: str | None = None,
     batch_key: str | None = None,
     *,
+    group_key: str | None = None,
     error: ErrorName = "poisson",
     **parameters: Any,
 ) -> NarrowVAE:
@@ -42,6 +43,8 @@ def fit_adata(
         batch_key: The column of `adata.obs` that names each cell's batch, from 2 to 50 of them; only for counts. The
             decoder is told the batch, so that codes need not describe it. To use the estimator on other cells, pass
             their batches: `model.transform(values, batch=...)`.
+        group_key: The column of `adata.obs` that names each cell's group, such as its donor. A group is never divided
+            between training, validation and test, and the certificate counts groups.
         error: As for `NarrowVAE`; here counts are the default.
         parameters: Of `NarrowVAE`, such as `explained`, `as_good_as`, `n_components` and `random_state`.
 
@@ -55,7 +58,8 @@ def fit_adata(
     """
     values = _values(adata, layer)
     batch = None if batch_key is None else _batches(adata, batch_key)
-    model = NarrowVAE(error=error, **parameters).fit(values, batch=batch)
+    groups = None if group_key is None else _column(adata, group_key, "group_key").to_numpy()
+    model = NarrowVAE(error=error, **parameters).fit(values, groups=groups, batch=batch)
     adata.obsm[OBSM] = model.transform(values, batch=batch).astype(np.float32)
     adata.uns[UNS] = _answer(model)
     if batch_key is not None:
@@ -65,12 +69,17 @@ def fit_adata(
 
 def _batches(adata: Any, key: str) -> np.ndarray:
     """Return the batch of each cell as a text."""
-    if key not in adata.obs:
-        known = ", ".join(repr(name) for name in adata.obs) or "none"
-        raise ValueError(f"batch_key must be one of the columns of adata.obs ({known}), or None; it is {key!r}")
-    texts = named(adata.obs[key], adata.n_obs, f"adata.obs[{key!r}]")
+    texts = named(_column(adata, key, "batch_key"), adata.n_obs, f"adata.obs[{key!r}]")
     levels(texts, f"adata.obs[{key!r}]")
     return texts
+
+
+def _column(adata: Any, key: str, parameter: str) -> Any:
+    """Return a column of `adata.obs`."""
+    if key not in adata.obs:
+        known = ", ".join(repr(name) for name in adata.obs) or "none"
+        raise ValueError(f"{parameter} must be one of the columns of adata.obs ({known}), or None; it is {key!r}")
+    return adata.obs[key]
 
 
 def _values(adata: Any, layer: str | None) -> Any:

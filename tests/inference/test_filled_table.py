@@ -98,3 +98,24 @@ def test_what_cannot_be_filled_in_is_named(folder, case, capsys):
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
     assert text in line
     assert not out.exists()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_column_without_any_value_is_filled_in_as_it_was_trained(folder, ending):
+    frame = pd.read_csv(folder / "t.csv").head(20).assign(colour=None, n=None, ok=None)
+    source, out = folder / f"empty.{ending}", folder / f"not_empty.{ending}"
+    frame.to_csv(source, index=False) if ending == "csv" else frame.to_parquet(source)
+    assert main(["impute", str(folder / f"run_{ending}"), str(source), "-o", str(out)]) == 0
+    full = pd.read_csv(out) if ending == "csv" else pd.read_parquet(out)
+    assert set(full["colour"]) <= {"red", "blue"}
+    assert full["n"].dtype == np.int64
+    assert set(full["ok"].astype(str).str.lower()) <= {"true", "false"}
+
+
+def test_a_table_is_not_written_over_itself(folder, capsys):
+    source = folder / "t.csv"
+    before = source.read_bytes()
+    for words in ([str(source)], []):
+        assert main(["impute", str(folder / "run_csv"), *words, "-o", str(source)]) == 2
+        assert "is the table that is read; give --out another name" in capsys.readouterr().err
+        assert source.read_bytes() == before

@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def type_of(column: Column) -> "pa.DataType":
+    """Return the type of a column in a table that has no value in it, and so does not say its type."""
+    import pyarrow as pa
+
+    return {"number": pa.float64(), "whole": pa.int64(), "flag": pa.bool_(), "category": pa.string()}[column.kind]
+
+
 def as_column(values: np.ndarray, column: Column, kind: "pa.DataType") -> "pa.Array":
     """Return decoded values as a column of a table.
 
@@ -20,6 +27,7 @@ def as_column(values: np.ndarray, column: Column, kind: "pa.DataType") -> "pa.Ar
     """
     import pyarrow as pa
 
+    kind = type_of(column) if pa.types.is_null(kind) else kind
     single = kind.value_type if pa.types.is_dictionary(kind) else kind
     if column.kind == "category":
         made = pa.array([column.levels[int(code)] for code in values], pa.string())
@@ -40,6 +48,7 @@ def filled(column: "pa.Array", gaps: np.ndarray, values: "pa.Array") -> "pa.Arra
     coded = pa.types.is_dictionary(column.type)
     plain = column.dictionary_decode() if coded else column
     new = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    plain = plain.cast(new.type) if pa.types.is_null(plain.type) else plain
     full = pc.replace_with_mask(plain, pa.array(gaps), new.cast(plain.type, safe=False))
     return like(full, column.type, column.dictionary if coded else None)
 

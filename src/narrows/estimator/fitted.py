@@ -146,6 +146,8 @@ class FittedVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         x = self._examples(X, batch)
         with as_value_error():
             weights = Counting.of(len(x), sample_weight, names=("sample_weight", ""), least=1).weights
+        if isinstance(x, np.ndarray) and np.isnan(x).all():
+            raise ValueError("X has no value that was observed, so there is nothing to score")
         weights, total, lost = np.ones(len(x)) if weights is None else weights, 0.0, 0.0
         for part, examples, model in self._parts(x):
             decoded = self._outside(model.reconstruct(examples)).numpy()

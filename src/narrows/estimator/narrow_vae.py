@@ -36,7 +36,7 @@ from narrows.estimator.warm_start import make_networks, previous_model
 from narrows.model.vae import VAE
 from narrows.objective import COUNT_ERRORS
 from narrows.recipes.registry import RecipeName
-from narrows.runs.answer import stopped
+from narrows.runs.answer import plural, stopped, unit_of
 from narrows.runs.certificate import CONFIDENCE, FEWEST, with_bound
 from narrows.runs.records import Result, as_history
 from narrows.training.build import Build
@@ -361,12 +361,14 @@ class NarrowVAE(CallbackSupportMixin, ShownVAE):  # type: ignore[misc]
 
     def _warn(self, result: Result) -> None:
         """Warn where the answer is not what the user asked for."""
-        few = f"only {result.heldout.count} rows are for the test, and at least {FEWEST} are needed; "
+        count = result.heldout.count
+        there = f"{plural(count, 'group' if unit_of(result) == 'group' else 'row')} {'is' if count == 1 else 'are'}"
+        few = f"only {there} for the test, and at least {FEWEST} are needed; "
         if not result.met:
             text = (
                 f"the promise is not certified on held-out rows: error "
                 f"{with_bound(result.heldout, result.certificate)}, tau {result.tau:.4g}; "
-                f"{few if result.heldout.count < FEWEST else ''}use more data, a looser promise, or more max_steps"
+                f"{few if count < FEWEST else ''}use more data, a looser promise, or more max_steps"
             )
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
         elif result.dims == 0:

@@ -41,6 +41,8 @@ def fill_table(trained: Trained, source: Path, out: Path, progress: Progress = s
     if out.suffix.lower() != source.suffix.lower() or out.suffix.lower() == ".gz":
         plain = source.with_suffix("").suffix if source.suffix.lower() == ".gz" else source.suffix
         raise NarrowsError(f"{out}: a table is written as it was read; give {setting('out')} the ending {plain}")
+    if out.exists() and out.samefile(source):
+        raise NarrowsError(f"{out} is the table that is read; give {setting('out')} another name, so that both remain")
     table = open_table(source)
     spec = trained.table or tuple(Column(name) for name in trained.about["columns"])
     spec = tuple(spec[i] for i in stored_order(spec))
@@ -83,7 +85,15 @@ def _filled(
                 columns[place] = _filled_column(columns[place], table.types[place], spec[j], y[:, j], gaps[:, j])
         counts[0] += len(x)
         counts[1] += int(gaps.sum())
-        yield whole.from_arrays(columns, schema=whole.schema)
+        yield whole.from_arrays(columns, schema=_schema(whole.schema, columns))
+
+
+def _schema(schema: "pa.Schema", columns: list["pa.Array"]) -> "pa.Schema":
+    """Return the schema of a table whose columns without any value have been filled in."""
+    for place, column in enumerate(columns):
+        if schema.field(place).type != column.type:
+            schema = schema.set(place, schema.field(place).with_type(column.type))
+    return schema
 
 
 def _filled_column(

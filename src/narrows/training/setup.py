@@ -380,8 +380,9 @@ def _promised_deviance(config: TrainConfig, data: Data, counts: CountMoments) ->
         )
     if counts.explainable <= LEAST_EXPLAINABLE * counts.null:
         raise NarrowsError(
-            f"{data.name}: these counts vary no more than counts with constant proportions do, so there is nothing to "
-            f"explain; pass counts as they were observed, or give {setting('tau')}"
+            f"{data.name}: what is not noise cannot be told from these counts: they vary no more than counts with "
+            f"constant proportions do, or hold few values above 1; pass counts as they were observed, or give "
+            f"{setting('tau')}"
         )
     return counts.null - config.explained * counts.explainable
 

@@ -3,6 +3,7 @@
 import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from narrows import CodesDisplay, NarrowsError, from_array
@@ -55,6 +56,13 @@ def test_amounts_have_a_colour_bar(of_pictures, pictures, y):
     assert list(display.scatters_[0].get_array()) == list(y)
     assert display.colorbar_.mappable is display.scatters_[0]
     assert display.levels is None
+
+
+@pytest.mark.parametrize("kind", ["string", "boolean", "category"])
+def test_labels_of_pandas_may_be_missing(of_pictures, pictures, kind):
+    y = pd.Series(np.arange(300) % 2 == 0).astype(str if kind == "string" else object).astype(kind)
+    y = y.mask(np.arange(300) < 10)
+    assert sorted(legend(CodesDisplay.from_estimator(of_pictures, pictures, y))) == ["False", "True", "missing"]
 
 
 def test_a_missing_amount_is_a_grey_point(of_pictures, pictures):

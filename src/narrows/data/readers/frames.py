@@ -230,13 +230,16 @@ def fill_frame(frame: Any, values: np.ndarray, gaps: np.ndarray, spec: Sequence[
             found[name] = filled(column, lacking, as_column(values[lacking, place], spec[j], column.type))
     if kind.home == "pyarrow":
         for name, column in found.items():
-            table = table.set_column(table.column_names.index(name), table.schema.field(name), column)
+            field = table.schema.field(name).with_type(column.type)
+            table = table.set_column(table.column_names.index(name), field, column)
         return table
     if kind.home == "polars":
         import polars
 
+        series = {name: polars.from_arrow(column) for name, column in found.items()}
         return frame.with_columns(
-            polars.from_arrow(column).cast(kind.dtypes[name]).alias(name) for name, column in found.items()
+            (one if kind.dtypes[name] == polars.Null else one.cast(kind.dtypes[name])).alias(name)
+            for name, one in series.items()
         )
     names, out = {str(name): name for name in kind.dtypes}, frame.copy()
     for name, column in found.items():

@@ -216,7 +216,7 @@ def _levels(y: np.ndarray) -> tuple[list[str] | None, np.ndarray]:
     """Return categories and each label's place among them; or None and the labels as amounts."""
     if (y.dtype.kind in "iu" and len(np.unique(y)) > MOST_LEVELS) or y.dtype.kind == "f":
         return None, y.astype(np.float64)
-    missing = np.array([one is None or one != one for one in y.tolist()])
+    missing = np.array([_is_missing(one) for one in y.tolist()])
     known = y[~missing]
     if y.dtype.kind not in "biu":
         known = known.astype(str)
@@ -230,6 +230,13 @@ def _levels(y: np.ndarray) -> tuple[list[str] | None, np.ndarray]:
     numbers = np.full(len(y), len(levels))
     numbers[~missing] = places
     return ([*levels, MISSING] if missing.any() else levels), numbers
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas' NA is neither equal to itself nor not
+        return True
 
 
 def _colours(levels: Sequence[str]) -> list[Any]:
