@@ -11,6 +11,7 @@ import dataclasses
 import io
 import math
 import os
+import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,8 @@ SPARSE = {f"{name}.npy" for name in ("format", "shape", "data", "indices", "indp
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 10_000  # characters; numpy reads no longer ones either, but only refuses them after reading
 _REMEDY = "write it again with numpy"
+_PARSING = threading.Lock()
+"""Held while numpy parses a header with `ast.literal_eval`, which Python 3.11 cannot do in several threads at a time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +151,9 @@ def read_header(stream: IO[bytes], text: str) -> Header:
     length = stream.read(width)
     if int.from_bytes(length, "little") > _LONGEST_HEADER:
         raise ValueError(f"its header has {int.from_bytes(length, 'little'):,} characters")
-    shape, fortran, dtype = read(io.BytesIO(length + stream.read(int.from_bytes(length, "little"))))
+    head = io.BytesIO(length + stream.read(int.from_bytes(length, "little")))
+    with _PARSING:
+        shape, fortran, dtype = read(head)
     if dtype.hasobject:
         raise dtype_error(text, "object")
     return Header(shape, dtype, fortran and len(shape) > 1, stream.tell())
