@@ -32,7 +32,7 @@ _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 10_000  # characters; numpy reads no longer ones either, but only refuses them after reading
 _REMEDY = "write it again with numpy"
 _PARSING = threading.Lock()
-"""Held while numpy parses a header with `ast.literal_eval`, which Python 3.11 cannot do in several threads at a time."""
+"""Held while numpy parses a header with `ast.literal_eval`, which Python 3.11 cannot do in several threads at once."""
 
 
 @dataclasses.dataclass(frozen=True)
