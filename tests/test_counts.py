@@ -133,7 +133,7 @@ def test_two_dimensions_are_found():
         (lambda x: x[:, :, None], {}, r"for whole rows of counts, \(N, D\); X has the shape \(400, 30, 1\)"),
         (lambda x: x, {"missing": "mask"}, "error='poisson' is for whole rows of counts.*missing='mask'"),
         (lambda x: np.where(x > 3, np.nan, x), {}, "NaN"),
-        (
+        (lambda x: 0 * x + 2, {}, r"cannot be told from these counts: .*; pass counts as they were observed"),
             lambda x: 0 * x + 2,
             {},
             r"cannot be told from these counts: .*; pass counts as they were observed, or give tau",
